@@ -7,6 +7,7 @@ import argparse
 import importlib.metadata
 import importlib.util
 import io
+import os
 import platform
 import time
 
@@ -58,6 +59,19 @@ def files():
     return []
 
 
+# An unset variable, an empty one and what has no meaning are "error".
+_OUT_OF_RANGE = os.environ.get("KEEL_OUT_OF_RANGE") or "error"
+
+
+def out_of_range():
+    """A line on what becomes of an index out of range in an array of indices."""
+    said = {
+        "error": "an error where the value is read; KEEL_OUT_OF_RANGE=zero: such reads give 0, such writes are dropped, and exit counts them",
+        "zero": "KEEL_OUT_OF_RANGE=zero: such reads give 0, such writes are dropped, and exit prints how many operations met one",
+    }
+    return "out of range".ljust(16) + said.get(_OUT_OF_RANGE, f"an error: KEEL_OUT_OF_RANGE={_OUT_OF_RANGE} is neither error nor zero")
+
+
 def self_test(device):
     """Computes on the device what is known beforehand; returns the names of what went wrong."""
     wrong = []
@@ -76,7 +90,7 @@ def self_test(device):
         check("softmax", abs(mx.softmax(a, axis=1).sum().item() - 3) < 1e-5)
         try:
             mx.take(a, mx.array([3]), axis=0).tolist()
-            check("an index out of range", False)
+            check("an index out of range", _OUT_OF_RANGE == "zero")
         except IndexError as e:
             check("an index out of range", e.index == 3 and e.axis_size == 3)
     return wrong
@@ -86,7 +100,7 @@ def main():
     argparse.ArgumentParser(prog="python -m keel.doctor", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print(f"keel            {keel.__version__} ({mx.__file__}), Python {platform.python_version()}")
     print(core_in_use())
-    print("\n".join(devices() + files()))
+    print("\n".join([*devices(), *files(), out_of_range()]))
     failed = False
     for kind in (mx.cpu, mx.gpu):
         for i in range(mx.device_count(kind)):

@@ -70,3 +70,53 @@ def test_nobody_reads_the_output(arguments):
         os.close(write)
     # argparse ignores that its help cannot be written.
     assert (ended.returncode, ended.stderr) == (0 if "--help" in arguments else 1, "")
+
+
+# ---- KEEL_OUT_OF_RANGE ----
+LOOK_UP = """
+import keel.core as mx
+table, at = mx.array([[1.0, 2.0], [3.0, 4.0]]), mx.array([0, 7, -1, -9])
+print(mx.take(table, at, axis=0).tolist(), mx.take_along_axis(table, mx.array([[5], [1]]), axis=1).tolist())
+print(table[at].tolist(), table.at[at].add(1).tolist())
+table[mx.array([1, 3])] = 9
+print(table.tolist(), mx.compile(lambda t, i: t[i] * 2)(table, at).tolist())
+print(mx.grad(lambda t: t[at].sum())(table).tolist(), mx.vmap(lambda i: table[i])(at).tolist())
+try:
+    table[2]
+except IndexError as e:
+    print(e.index)
+"""
+ZERO = """[[1.0, 2.0], [0.0, 0.0], [3.0, 4.0], [0.0, 0.0]] [[0.0], [4.0]]
+[[1.0, 2.0], [0.0, 0.0], [3.0, 4.0], [0.0, 0.0]] [[2.0, 3.0], [4.0, 5.0]]
+[[1.0, 2.0], [9.0, 9.0]] [[2.0, 4.0], [0.0, 0.0], [18.0, 18.0], [0.0, 0.0]]
+[[1.0, 1.0], [1.0, 1.0]] [[1.0, 2.0], [0.0, 0.0], [9.0, 9.0], [0.0, 0.0]]
+2
+"""
+
+
+def program(text, **environment):
+    return subprocess.run([sys.executable, "-c", text], env=os.environ | environment, capture_output=True, text=True)
+
+
+def test_a_program_that_looks_outside_runs_with_zero():
+    ran = program(LOOK_UP, KEEL_OUT_OF_RANGE="zero")
+    assert (ran.returncode, ran.stdout) == (0, ZERO), ran.stderr
+    told, first = ran.stderr.split("; the first: ")
+    words = told.split()
+    assert words[0] == "keel:" and int(words[1]) >= 7 and told.endswith("(KEEL_OUT_OF_RANGE=zero)")
+    assert first == "take: index 7 is out of range for axis 0 of size 2 (at position 1)\n"
+
+
+@pytest.mark.parametrize("value", ["error", "", "nought"])
+def test_a_program_that_looks_outside_is_told_how_to_go_on(value):
+    ran = program(LOOK_UP, KEEL_OUT_OF_RANGE=value)
+    assert ran.returncode == 1 and ran.stdout == "" and "IndexError: take: index 7 is out of range" in ran.stderr
+    way = "KEEL_OUT_OF_RANGE=nought is neither error nor zero" if value == "nought" else 'take with mode "clip", "wrap" or "fill", or KEEL_OUT_OF_RANGE=zero'
+    assert way in ran.stderr
+
+
+@pytest.mark.parametrize("value, said", [("", "an error where"), ("error", "KEEL_OUT_OF_RANGE=zero:"), ("zero", "exit prints"), ("no", "KEEL_OUT_OF_RANGE=no is neither")])
+def test_doctor_says_what_becomes_of_an_index_out_of_range(value, said):
+    ran = command("keel.doctor", KEEL_OUT_OF_RANGE=value)
+    (line,) = [line for line in ran.stdout.splitlines() if line.startswith("out of range ")]
+    assert ran.returncode == 0 and said in line

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/index.h"
+#include "base/out_of_range.h"
 
 /* Writes "at position 7" or "lane 3, at position 7"; returns the position within the lane. */
 static int64_t place_of(char *text, size_t size, struct kl_origin origin, enum kl_op_id op,
@@ -18,21 +19,35 @@ static int64_t place_of(char *text, size_t size, struct kl_origin origin, enum k
     return position % in_one;
 }
 
-int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name,
-                  struct kl_origin origin, const void *params, int n_in,
-                  struct kl_tensor *const *in, int64_t position, int64_t stream,
-                  bool (*read)(void *ctx, int input, int64_t element_offset, int64_t *value),
-                  void *ctx) {
+/* What a message ends with: how a program goes on after such an index. */
+static const char *way_on(char *text, size_t size, enum kl_op_id op) {
+    const bool reads = op == KL_OP_GATHER || op == KL_OP_GATHER_AXIS;
+    const char *unknown = kl_out_of_range_unknown();
+    if (kl_out_of_range_zero()) return "";
+    if (unknown)
+        snprintf(text, size, "; KEEL_OUT_OF_RANGE=%s is neither error nor zero", unknown);
+    else
+        snprintf(text, size, "; to go on all the same: %sKEEL_OUT_OF_RANGE=zero",
+                 reads ? "take with mode \"clip\", \"wrap\" or \"fill\", or " : "");
+    return text;
+}
+
+static int fail(struct kl_error **err, enum kl_op_id op, const char *name, struct kl_origin origin,
+                const void *params, int n_in, struct kl_tensor *const *in, int64_t position,
+                int64_t stream,
+                bool (*read)(void *ctx, int input, int64_t element_offset, int64_t *value),
+                void *ctx) {
     struct kl_fault_site site;
-    char place[64];
+    char place[64], text[128];
     const int64_t in_lane = place_of(place, sizeof place, origin, op, n_in, in, position);
+    const char *on = way_on(text, sizeof text, op);
     struct kl_error_info info = {.code = KL_EINDEX,
                                  .op = name,
                                  .has = KL_HAS_POSITION | KL_HAS_STREAM,
                                  .position = in_lane,
                                  .stream = stream};
     if (!kl_fault_locate(op, params, n_in, in, position, read, ctx, &site))
-        return kl_fail_info(err, &info, "%s: an index is out of range (%s)", name, place);
+        return kl_fail_info(err, &info, "%s: an index is out of range (%s)%s", name, place, on);
     info.has |= KL_HAS_INDEX | KL_HAS_AXIS | KL_HAS_SIZE;
     info.index = site.index;
     info.axis = site.axis - origin.lane_axes;
@@ -45,11 +60,26 @@ int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name,
     if (site.extent > 1)
         return kl_fail_info(err, &info,
                             "%s: a slice of %lld from index %s runs off axis %lld of size %lld "
-                            "(%s)",
+                            "(%s)%s",
                             name, (long long)site.extent, index, (long long)info.axis,
-                            (long long)site.axis_size, place);
-    return kl_fail_info(err, &info, "%s: index %s is out of range for axis %lld of size %lld (%s)",
-                        name, index, (long long)info.axis, (long long)site.axis_size, place);
+                            (long long)site.axis_size, place, on);
+    return kl_fail_info(err, &info,
+                        "%s: index %s is out of range for axis %lld of size %lld (%s)%s", name,
+                        index, (long long)info.axis, (long long)site.axis_size, place, on);
+}
+
+int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name,
+                  struct kl_origin origin, const void *params, int n_in,
+                  struct kl_tensor *const *in, int64_t position, int64_t stream,
+                  bool (*read)(void *ctx, int input, int64_t element_offset, int64_t *value),
+                  void *ctx) {
+    struct kl_error *first = NULL;
+    if (!kl_out_of_range_zero())
+        return fail(err, op, name, origin, params, n_in, in, position, stream, read, ctx);
+    if (!kl_out_of_range_count()) return KL_OK;
+    fail(&first, op, name, origin, params, n_in, in, position, stream, read, ctx);
+    kl_out_of_range_first(first);
+    return KL_OK;
 }
 
 int64_t kl_fault_positions(enum kl_op_id op, int n_in, struct kl_tensor *const *in) {

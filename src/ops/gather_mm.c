@@ -1,9 +1,9 @@
 /* gather_mm.c - products of matrices that indices choose (gather_mm), of parts of two matrices
  * (segmented_mm), and of matrices whose blocks are masked (block_masked_mm). Indices are checked by
- * an operation of their own, which takes them from the numbers that are possible; so the products
- * get good ones, or none. */
+ * an operation of their own (kl_term_checked), so the products get good ones, or none. */
 #include "ops/build.h"
 #include "ops/deferred.h"
+#include "ops/indexed.h"
 #include "ops/jvp.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
@@ -16,14 +16,6 @@ static int float_type(enum kl_dtype *dtype, struct kl_array *a, struct kl_array 
     if (kl_dtype_is_float(*dtype)) return KL_OK;
     return kl_fail(err, KL_EDTYPE, "operands of %s and %s; their common dtype must be floating",
                    kl_dtype_name(a->t.dtype), kl_dtype_name(b->t.dtype));
-}
-
-/* Indices as numbers from 0 to extent - 1 of dtype, which has 32 bits. Evaluating them fails at the
- * first that is out of range; there negative ones count from the end. */
-static struct kl_array *checked(struct kl_terms *t, struct kl_array *indices, int extent,
-                                enum kl_dtype dtype) {
-    struct kl_array *all = KL_TERM(t, kl_arange(&t->made, 0, extent, 1, dtype, t->s, t->err));
-    return KL_TERM(t, kl_take_axis(&t->made, all, indices, 0, t->s, t->err));
 }
 
 /* ---- gather_mm ---- */
@@ -107,10 +99,11 @@ int kl_gather_mm(struct kl_array **out, struct kl_array *a, struct kl_array *b,
     if (!t.rc && shape.ndim + 2 > KL_MAX_NDIM)
         t.rc = kl_fail(err, KL_ESHAPE, "the result would have %d axes; at most %d are possible",
                        shape.ndim + 2, KL_MAX_NDIM);
+    struct kl_array *valid[2] = {NULL};
     for (int i = 0; i < 2; i++) {
         struct kl_array *all = in[i];
-        if ((i ? right : left) != NULL)
-            all = t.rc ? NULL : checked(&t, all, (i ? y : x)->t.dims[0], KL_I32);
+        if ((i ? right : left) != NULL && !t.rc)
+            all = kl_term_checked(&t, all, (i ? y : x)->t.dims[0], KL_I32, &valid[i]);
         all = KL_TERM(&t, kl_broadcast_view(&t.made, all, shape.ndim, shape.dims, err));
         in[i] = KL_TERM(&t, kl_flatten_all(&t.made, all, s, err));
     }
@@ -118,6 +111,7 @@ int kl_gather_mm(struct kl_array **out, struct kl_array *a, struct kl_array *b,
     if (!t.rc && !drop_row) shape.dims[shape.ndim++] = x->t.dims[1];
     if (!t.rc && !drop_col) shape.dims[shape.ndim++] = y->t.dims[2];
     c = KL_TERM(&t, kl_reshape_to(&t.made, c, shape.ndim, shape.dims, s, err));
+    for (int i = 0; i < 2; i++) c = kl_term_if_valid(&t, c, valid[i], !drop_row + !drop_col);
     return kl_terms_end(&t, c, out);
 }
 
@@ -184,7 +178,8 @@ int kl_vmap_gather_mm(const struct kl_vmap *v, struct kl_array **out, int *axis,
     for (int i = 0; i < 2; i++) {
         struct kl_array *x = v->in[i];
         const int n = x->t.dims[v->mapped[i]];
-        struct kl_array *indices = checked(&t, v->in[2 + i], n, KL_I32);
+        struct kl_array *none; /* these indices are good: the operation's builder has seen to it */
+        struct kl_array *indices = kl_term_checked(&t, v->in[2 + i], n, KL_I32, &none);
         if (v->mapped[i]) {
             struct kl_array *lane = KL_TERM(&t, kl_vmap_lane_index(v, &t.made, 1, err));
             lane = kl_term_by(&t, kl_multiply, lane, n);
@@ -246,13 +241,15 @@ int kl_segmented_mm(struct kl_array **out, struct kl_array *a, struct kl_array *
     /* As unsigned numbers, so that none counts from the end. */
     struct kl_array *x = kl_term_cast(&t, segments, KL_I64);
     x = KL_TERM(&t, kl_view(&t.made, x, KL_U64, s, err));
-    x = t.rc ? NULL : checked(&t, x, k + 1, KL_U32);
+    struct kl_array *valid = NULL;
+    if (!t.rc) x = kl_term_checked(&t, x, k + 1, KL_U32, &valid);
+    if (valid) valid = KL_TERM(&t, kl_all_axis(&t.made, valid, -1, false, s, err));
     x = KL_TERM(&t, kl_reshape_to(&t.made, x, 2, flat, s, err));
     struct kl_array *c = of_segments(&t, in[0], in[1], x);
     to.dims[to.ndim - 1] = a->t.dims[0];
     to.dims[to.ndim++] = b->t.dims[1];
     c = KL_TERM(&t, kl_reshape_to(&t.made, c, to.ndim, to.dims, s, err));
-    return kl_terms_end(&t, c, out);
+    return kl_terms_end(&t, kl_term_if_valid(&t, c, valid, 2), out);
 }
 
 /* Whether index k belongs to each segment: (segments, k). */

@@ -1,7 +1,9 @@
 /* indexed.c - see indexed.h. */
 #include "ops/indexed.h"
 
+#include "base/out_of_range.h"
 #include "ops/meet.h"
+#include "ops/views.h"
 
 int kl_check_index_axes(const int *axes, size_t axes_num, size_t n_indices, int ndim,
                         struct kl_error **err) {
@@ -62,4 +64,33 @@ int kl_meet_along(struct kl_array **a_out, struct kl_array **indices_out, struct
     int rc = kl_broadcast_view(indices_out, indices, i_to.ndim, i_to.dims, err);
     if (rc) kl_array_release(*a_out);
     return rc;
+}
+
+/* ---- indices of operations that do not check theirs ---- */
+
+/* They are taken from the numbers that are possible. A bad read gives 0, so where the kernels are
+ * to go on these are counted from 1. */
+struct kl_array *kl_term_checked(struct kl_terms *t, struct kl_array *indices, int n,
+                                 enum kl_dtype dtype, struct kl_array **valid) {
+    const int from = kl_out_of_range_zero();
+    *valid = NULL;
+    struct kl_array *all =
+        KL_TERM(t, kl_arange(&t->made, from, (double)n + from, 1, dtype, t->s, t->err));
+    struct kl_array *x = KL_TERM(t, kl_take_axis(&t->made, all, indices, 0, t->s, t->err));
+    if (from) {
+        *valid = kl_term_by(t, kl_not_equal, x, 0);
+        x = kl_term_by(t, kl_subtract, kl_term_by(t, kl_maximum, x, 1), 1);
+    }
+    if (x && n > 0) kl_array_set_range(x, 0, n - 1);
+    return x;
+}
+
+struct kl_array *kl_term_if_valid(struct kl_terms *t, struct kl_array *y, struct kl_array *valid,
+                                  int n_tail) {
+    if (t->rc || !valid) return y;
+    struct kl_shape to = kl_shape_of(valid);
+    while (n_tail-- > 0) to.dims[to.ndim++] = 1;
+    valid = KL_TERM(t, kl_reshape_to(&t->made, valid, to.ndim, to.dims, t->s, t->err));
+    return t->rc ? NULL
+                 : kl_term_where(t, valid, y, kl_term_number(t, 0, (enum kl_dtype)y->t.dtype));
 }

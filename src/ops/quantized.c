@@ -8,6 +8,7 @@
 
 #include "ops/build.h"
 #include "ops/deferred.h"
+#include "ops/indexed.h"
 #include "ops/jvp.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
@@ -461,20 +462,17 @@ static struct kl_array *flat_lead(struct kl_terms *t, struct kl_array *a) {
     return KL_TERM(t, kl_reshape_to(&t->made, a, 3, dims, t->s, t->err));
 }
 
-/* The indices as int32 in [0, n), checked when they are evaluated: a gather of the numbers up to
- * n. Without indices: the numbers up to n in the shape of the leading axes of `of`. */
+/* The indices as int32 in [0, n), checked when they are evaluated (kl_term_checked, which sets
+ * *valid). Without indices: the numbers up to n in the shape of the leading axes of `of`. */
 static struct kl_array *checked_indices(struct kl_terms *t, struct kl_array *given,
-                                        const struct kl_array *of, int n) {
+                                        const struct kl_array *of, int n, struct kl_array **valid) {
+    *valid = NULL;
     if (t->rc) return NULL;
     if (given && given->t.dtype == KL_I32 && given->has_range && given->lo >= 0 && given->hi < n)
         return given;
+    if (given) return kl_term_checked(t, given, n, KL_I32, valid);
     struct kl_array *numbers = KL_TERM(t, kl_arange(&t->made, 0, n, 1, KL_I32, t->s, t->err));
-    if (!given)
-        return KL_TERM(t,
-                       kl_reshape_to(&t->made, numbers, of->t.ndim - 2, of->t.dims, t->s, t->err));
-    struct kl_array *checked = KL_TERM(t, kl_take_axis(&t->made, numbers, given, 0, t->s, t->err));
-    if (checked && n > 0) kl_array_set_range(checked, 0, n - 1);
-    return checked;
+    return KL_TERM(t, kl_reshape_to(&t->made, numbers, of->t.ndim - 2, of->t.dims, t->s, t->err));
 }
 
 static int gather_qmm(struct kl_array **out, struct kl_array *x, struct kl_array *w,
@@ -495,8 +493,9 @@ static int gather_qmm(struct kl_array **out, struct kl_array *x, struct kl_array
     struct kl_array *in[6] = {x, w, scales, biases ? biases : scales}, *y;
     as_dtype(&t, in, biases ? 4 : 3, dtype);
     for (int i = 0; i < 4; i++) in[i] = flat_lead(&t, in[i]);
-    in[4] = checked_indices(&t, lhs, x, t.rc ? 0 : in[0]->t.dims[0]);
-    in[5] = checked_indices(&t, rhs, w, t.rc ? 0 : in[1]->t.dims[0]);
+    struct kl_array *valid[2];
+    in[4] = checked_indices(&t, lhs, x, t.rc ? 0 : in[0]->t.dims[0], &valid[0]);
+    in[5] = checked_indices(&t, rhs, w, t.rc ? 0 : in[1]->t.dims[0], &valid[1]);
     if (!t.rc) t.rc = kl_broadcast_shape(&shape, in + 4, 2, err);
     if (!t.rc && shape.ndim + 2 > KL_MAX_NDIM)
         t.rc = kl_fail(err, KL_ESHAPE, "the result would have %d axes; at most %d are possible",
@@ -517,6 +516,7 @@ static int gather_qmm(struct kl_array **out, struct kl_array *x, struct kl_array
                                                         .in = in,
                                                         .n_in = 6},
                                  dtype, shape.ndim, shape.dims, err));
+    for (int i = 0; i < 2; i++) y = kl_term_if_valid(&t, y, valid[i], 2);
     return kl_terms_end(&t, y, out);
 }
 
@@ -927,7 +927,9 @@ int kl_vmap_gather_qmm(const struct kl_vmap *v, struct kl_array **out, int *axis
         const int each = in[side]->t.dims[1];
         struct kl_array *lane = KL_TERM(&t, kl_vmap_lane_index(v, &t.made, v->ndim - 2, err));
         lane = kl_term2(&t, kl_multiply, lane, kl_term_number(&t, each, KL_I32));
-        in[4 + side] = kl_term2(&t, kl_add, checked_indices(&t, in[4 + side], NULL, each), lane);
+        struct kl_array *none; /* these indices are good: the operation's builder has seen to it */
+        struct kl_array *at = checked_indices(&t, in[4 + side], NULL, each, &none);
+        in[4 + side] = kl_term2(&t, kl_add, at, lane);
     }
     struct kl_array *biases = is_affine(&p->format) ? in[3] : NULL;
     struct kl_array *y =

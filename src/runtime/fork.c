@@ -6,6 +6,7 @@
 
 #include "base/failures.h"
 #include "base/fork_locks.h"
+#include "base/out_of_range.h"
 #include "base/release.h"
 #include "runtime/block_pool.h"
 #include "runtime/device.h"
@@ -37,6 +38,7 @@ static void parent(void) {
 static void child(void) {
     kl_fork_locks(false);
     kl_failures_fork_child();
+    kl_out_of_range_fork_child();
     kl_pools_fork_child();
     kl_timelines_fork_lock(false);
     kl_readers_fork_child();

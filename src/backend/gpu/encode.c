@@ -5,6 +5,7 @@
 #include "backend/fault.h"
 #include "backend/gpu/gpu_internal.h"
 #include "base/op_params.h"
+#include "base/out_of_range.h"
 #include "base/validate.h"
 
 bool kl_gpu_waits_for(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f,
@@ -314,39 +315,43 @@ static int launch_commands(struct kl_command_buffer *cb, struct kl_gpu_op *op, s
     return KL_OK;
 }
 
+/* The number of the operation's own fault words that make its outputs fail. */
+static int own_taints(const struct kl_gpu_op *op) {
+    const bool of_indices = op->op != KL_OP_KERNEL && op->op != KL_OP_CALL;
+    return of_indices && kl_out_of_range_zero() ? 0 : op->n_words;
+}
+
 /* Sets the fault words that the outputs depend on: those of the inputs and those of the operation
  * itself. When they are many, a command merges them into one word. */
 static int set_taints(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct inputs *in,
                       struct kl_error **err) {
-    int n = in->n_taints;
+    const int n = in->n_taints, own = own_taints(op);
     struct kl_word_ref *all = in->taints;
-    if (n + op->n_words == 0) return KL_OK;
-    bool merge = n + op->n_words > KL_MAX_TAINTS;
-    op->taints =
-        kl_command_buffer_alloc(cb, (size_t)(merge ? 1 : n + op->n_words) * sizeof *op->taints);
+    if (n + own == 0) return KL_OK;
+    bool merge = n + own > KL_MAX_TAINTS;
+    op->taints = kl_command_buffer_alloc(cb, (size_t)(merge ? 1 : n + own) * sizeof *op->taints);
     if (!op->taints) return KL_ENOMEM;
     if (merge) {
-        struct kl_word_ref *list =
-            kl_command_buffer_alloc(cb, (size_t)(n + op->n_words) * sizeof *list);
+        struct kl_word_ref *list = kl_command_buffer_alloc(cb, (size_t)(n + own) * sizeof *list);
         struct kl_word_ref merged;
         if (!list) return KL_ENOMEM;
         if (n) memcpy(list, all, (size_t)n * sizeof *list);
-        for (int k = 0; k < op->n_words; k++)
+        for (int k = 0; k < own; k++)
             list[n + k] = (struct kl_word_ref){op->word.words, op->word.index + k};
         KL_TRY(kl_command_buffer_words(cb, 1, &merged, err));
         struct kl_command *c = new_command(cb, KL_CMD_MERGE, op, 0);
         if (!c) return KL_ENOMEM;
         c->guards = list;
-        c->n_guards = n + op->n_words;
+        c->n_guards = n + own;
         c->word = merged;
         op->taints[0] = merged;
         op->n_taints = 1;
         return KL_OK;
     }
     if (n) memcpy(op->taints, all, (size_t)n * sizeof *all);
-    for (int k = 0; k < op->n_words; k++)
+    for (int k = 0; k < own; k++)
         op->taints[n + k] = (struct kl_word_ref){op->word.words, op->word.index + k};
-    op->n_taints = n + op->n_words;
+    op->n_taints = n + own;
     return KL_OK;
 }
 

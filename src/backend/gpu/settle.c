@@ -41,9 +41,11 @@ static struct kl_error *own_failure(struct kl_gpu_op *op) {
     kl_assert(!op->dropped);
     /* Word 0, the summary, says whether any operation of the command buffer has failed. */
     if (!cb->words || cb->words->host[0] == KL_WORD_CLEAR) return NULL;
-    for (int k = 0; k < op->n_words && !e; k++) {
+    bool met = false; /* one word is enough: an operation fails, or is counted, once */
+    for (int k = 0; k < op->n_words && !met; k++) {
         uint32_t word = op->word.words->host[op->word.index + k];
         if (word == KL_WORD_CLEAR) continue;
+        met = true;
         if (op->op == KL_OP_KERNEL) {
             uint32_t position = op->word.words->host[op->word.index + 1];
             struct kl_error_info info = {.code = KL_EKERNEL,
