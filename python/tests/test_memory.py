@@ -50,6 +50,22 @@ def printed():
         repr(a)
 
 
+def custom():
+    f = mx.custom_function(lambda x: mx.exp(x))
+    f.vjp(lambda primals, cotangents, outputs: cotangents * outputs)
+    mx.grad(lambda x: f(x).sum())(a)
+
+
+def compiled_with_state():
+    state = [mx.array(1.0)]
+
+    def step(x):
+        state[0] = state[0] + x.sum()
+        return x * state[0]
+
+    mx.compile(step, inputs=state, outputs=state)(a)
+
+
 CALLS = {
     "buffer": lambda: memoryview(a),
     "dlpack": dlpack_that_is_dropped,
@@ -77,6 +93,11 @@ CALLS = {
     "vmap": lambda: mx.vmap(lambda x: x + 1)(a),
     "compiled": lambda: compiled(a),
     "new compiled": lambda: mx.compile(lambda x: x + 1)(a),
+    "compiled with state": compiled_with_state,
+    "new shapeless": lambda: mx.compile(lambda x: x + 1, shapeless=True)(a),
+    "custom function": custom,
+    "jvp": lambda: mx.jvp(lambda x: x * x, [a], [a]),
+    "vjp": lambda: mx.vjp(lambda x: x * x, [a], [a]),
     "checkpoint": lambda: mx.checkpoint(lambda x: x + 1)(a),
     "error": raises,
     "error in callback": raises_in_callback,
@@ -97,6 +118,57 @@ def test_nothing_is_left(name):
     left = [y - x for x, y in zip(before, after)]
     assert left[0] < N // 10, f"{left[0]} blocks of memory are left after {N} calls"
     assert abs(left[1]) < N // 10 and abs(left[2]) < N // 10, f"references to array, None: {left[1:]}"
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_nothing_waits_for_the_garbage_collector(name):
+    """Arrays go back with the last reference to them; in a circle of references they would stay for long, as the collector does not see their size."""
+    CALLS[name]()
+    gc.collect()
+    gc.disable()
+    try:
+        CALLS[name]()
+        assert gc.collect() == 0, gc.garbage
+    finally:
+        gc.enable()
+
+
+def test_a_compiled_function_gives_its_arrays_back():
+    gc.collect()
+    before = mx.get_active_memory()
+    gc.disable()
+    try:
+        large = mx.ones((1 << 20,))
+        f = mx.compile(lambda x: x + large)
+        mx.eval(f(mx.ones((1 << 20,))))
+        assert mx.get_active_memory() - before >= 4 << 20
+        del f, large
+        assert mx.get_active_memory() == before
+    finally:
+        gc.enable()
+
+
+def test_plans_of_a_compiled_function_are_bounded(monkeypatch):
+    monkeypatch.setattr("keel.core._transforms._MOST_PLANS", 8)
+    traced = []
+
+    def f(x, k):
+        traced.append((x.size, k))
+        return x * 2.5 + k
+
+    compiled = mx.compile(f)
+    gc.collect()
+    before = mx.get_active_memory()
+    for k in (1, 2):  # arrays alone, and a constant beside them
+        for n in range(1, 41):
+            assert compiled(mx.ones((n,)), mx.array(1.0) if k == 1 else 1).tolist() == [3.5] * n
+    assert len(traced) == 80
+    alive = mx.get_active_memory() - before
+    assert alive <= 2 * 8 * 128, f"{alive} bytes of constants are alive"
+    compiled(mx.ones((40,)), 1)
+    assert len(traced) == 80
+    compiled(mx.ones((1,)), 1)
+    assert len(traced) == 81
 
 
 def test_a_compiled_function_that_refers_to_itself_is_collected():

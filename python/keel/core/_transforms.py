@@ -522,18 +522,30 @@ def _fill(tree, shape, leaves):
         _fill(tree[place], below, leaves)
 
 
-class _Plan:
-    __slots__ = ("run", "result", "state", "n", "single")
+class _Outcome:
+    """What the latest trace of a plan gave: the trace writes it, and holds it but not the plan, which would hold itself."""
+
+    __slots__ = ("result", "state", "n", "single")
 
     def __init__(self):
-        self.run = self.result = self.state = None
+        self.result = self.state = None
         self.single = False
         self.n = 0
 
 
+_MOST_PLANS = 4096  # of one function
+
+
+def _bound(plans):
+    """Drops the oldest quarter of too many plans. One that is asked for again is traced again."""
+    if len(plans) > _MOST_PLANS:
+        for key in list(plans)[: _MOST_PLANS // 4 + 1]:
+            plans.pop(key, None)
+
+
 def compile(fun, inputs=None, outputs=None, shapeless=False):
     _callable(fun, "compile")
-    plans, simple = {}, {}
+    plans, simple = {}, {}  # of pairs: what runs a plan, and its outcome
     stateless = inputs is None and outputs is None
 
     @functools.wraps(fun, updated=())
@@ -541,8 +553,9 @@ def compile(fun, inputs=None, outputs=None, shapeless=False):
         if stateless and not kwargs:  # the usual call: arrays alone
             plan = simple.get(_core._signature(args, shapeless))
             if plan is not None:
-                out = plan.run(args)
-                return out[0] if plan.single else _rebuild(plan.result, iter(out))
+                run, outcome = plan
+                out = run(args)
+                return out[0] if outcome.single else _rebuild(outcome.result, iter(out))
         if _core._compile_disabled():
             return fun(*args, **kwargs)
         arrays, key = [], []
@@ -555,8 +568,10 @@ def compile(fun, inputs=None, outputs=None, shapeless=False):
         key.append(_core._signature(arrays, shapeless))
         key = tuple(key)
         plan = plans.get(key)
-        if plan is None:
-            plan = _Plan()
+        if plan is not None:
+            run, outcome = plan
+        else:
+            outcome = _Outcome()
             # The structure of the arguments alone: a plan keeps no array of the first call.
             places = iter([_LEAF_ARRAY] * n_args)
             call, named = _rebuild(args, places), _rebuild(kwargs, places)
@@ -573,27 +588,30 @@ def compile(fun, inputs=None, outputs=None, shapeless=False):
                 try:
                     result = fun(*a, **k)
                     out = _leaves(result, [])
-                    plan.n = len(out)
-                    plan.result = _rebuild(result, iter([_LEAF_ARRAY] * len(out)))
-                    plan.single = plan.result is _LEAF_ARRAY
+                    outcome.n = len(out)
+                    outcome.result = _rebuild(result, iter([_LEAF_ARRAY] * len(out)))
+                    outcome.single = outcome.result is _LEAF_ARRAY
                     if outputs is not None:
-                        plan.state = _shape_of(outputs)
+                        outcome.state = _shape_of(outputs)
                         out += _leaves(outputs, [])
                 finally:
                     if inputs is not None:
                         _fill(inputs, shape, iter(before))
                 return out
 
-            plan.run = _core._compiled(flat, shapeless)
-        out = plan.run(arrays)
+            run = _core._compiled(flat, shapeless)
+            plan = run, outcome
+        out = run(arrays)
         plans[key] = plan
+        _bound(plans)
         if stateless and not kwargs and len(arrays) == len(args):
             signature = _core._signature(args, shapeless)
             if signature is not None:
                 simple[signature] = plan
+                _bound(simple)
         if outputs is not None:
-            _fill(outputs, plan.state, iter(out[plan.n :]))
-        return _rebuild(plan.result, iter(out))
+            _fill(outputs, outcome.state, iter(out[outcome.n :]))
+        return _rebuild(outcome.result, iter(out))
 
     return wrapped
 
