@@ -28,7 +28,12 @@ static PyObject *nonzero(struct call *c, const char *function, mlx_array a, int 
         return NULL;
     }
     for (size_t i = 0; i < n; i++) each[i] = fill->ints.at[fill->one ? 0 : i];
-    return kp_done_tuple(keel_nonzero(&out, a, size, each, n, c->stream), out);
+    mlx_array own; /* it is evaluated: another thread may assign to the object */
+    int rc = kp_hold(&own, a);
+    if (rc) return NULL;
+    KP_UNLOCKED(rc = keel_nonzero(&out, own, size, each, n, c->stream));
+    mlx_array_free(own);
+    return kp_done_tuple(rc, out);
 }
 
 FUNCTION(core, nonzero) {
@@ -50,18 +55,24 @@ FUNCTION(core, where) {
     return kp_done(mlx_where(&out, condition, x, y, c->stream), out);
 }
 
-FUNCTION(core, flatnonzero) {
-    mlx_array out = mlx_array_new();
+typedef int finder(mlx_array *, const mlx_array, int, int, const mlx_stream);
+static PyObject *find(struct call *c, const char *function, finder *f) {
+    mlx_array own, out = mlx_array_new();
     int size;
-    if (size_in(c, 1, "flatnonzero", &size)) return NULL;
-    return kp_done(keel_flatnonzero(&out, c->v[0].array, size, (int)c->v[2].i, c->stream), out);
+    if (size_in(c, 1, function, &size)) return NULL;
+    int rc = kp_hold(&own, c->v[0].array);
+    if (rc) return NULL;
+    KP_UNLOCKED(rc = f(&out, own, size, (int)c->v[2].i, c->stream));
+    mlx_array_free(own);
+    return kp_done(rc, out);
+}
+
+FUNCTION(core, flatnonzero) {
+    return find(c, "flatnonzero", keel_flatnonzero);
 }
 
 FUNCTION(core, argwhere) {
-    mlx_array out = mlx_array_new();
-    int size;
-    if (size_in(c, 1, "argwhere", &size)) return NULL;
-    return kp_done(keel_argwhere(&out, c->v[0].array, size, (int)c->v[2].i, c->stream), out);
+    return find(c, "argwhere", keel_argwhere);
 }
 
 /* ---- take ---- */

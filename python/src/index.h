@@ -30,9 +30,10 @@ struct kp_key {
 };
 
 /* Parses a key of an array, which the caller holds (kp_hold): parts of the key may run code of
- * Python, which may assign to the array. masks: whether a mask may be the key. 0, or -1 with an
- * exception; the caller calls kp_free_key in both cases. */
-int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks);
+ * Python, which may assign to the array, and masks are evaluated. A mask becomes the indices of its
+ * true elements; whole_mask: one that is the whole key stays a mask. 0, or -1 with an exception;
+ * the caller calls kp_free_key in both cases. */
+int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool whole_mask);
 void kp_free_key(struct kp_key *k);
 
 /* The axes of a result in their order: where each one comes from, and its extent. */

@@ -92,7 +92,7 @@ static PyType_Slot at_slots[] = {
     {Py_tp_methods, at_methods},
     {Py_tp_doc,
      "What array.at gives: a.at[key].add(value) is a with value added at the key.\n\n"
-     "Keys and values are those of a[key] = value, but for masks. Unlike a[key] += value,\n"
+     "Keys and values are those of a[key] = value. Unlike a[key] += value,\n"
      "every value counts where an index stands in the key more than once, and a itself is\n"
      "not changed.\n\n"
      "Example:\n"

@@ -144,7 +144,9 @@ PyObject *kp_getitem(PyObject *self, PyObject *key) {
     if (kp_hold(&a, a)) return NULL;
     bool ready = !kp_parse_key(&k, a, key, true) && !kp_default_stream(&s);
     if (k.masked) {
-        PyObject *read = ready ? kp_done(keel_masked_select(&out, a, k.mask, -1, s), out) : NULL;
+        int rc = ready ? 0 : -1;
+        if (ready) KP_UNLOCKED(rc = keel_masked_select(&out, a, k.mask, -1, s));
+        PyObject *read = ready ? kp_done(rc, out) : NULL;
         if (!ready) mlx_array_free(out);
         kp_free_key(&k);
         mlx_array_free(a);

@@ -3,6 +3,8 @@
 
 #include <limits.h>
 
+#include "keel/select.h"
+
 void kp_free_key(struct kp_key *k) {
     for (int i = 0; i < k->n && k->n_arrays; i++)
         if (k->item[i].kind == KP_ARRAY) mlx_array_free(k->item[i].array);
@@ -103,23 +105,67 @@ static int add_rest(struct kp_key *k, const int *shape, int axis, int end) {
     return 0;
 }
 
-/* An array of what the key has, which it takes: integers, or bools where a mask is taken. */
-static int add_array(struct kp_key *k, mlx_array a, int axis, bool alone, bool masks) {
+/* What a part of a key needs to know of the array. */
+struct target {
+    const int *shape;
+    int ndim;
+    bool alone;      /* the part is the key */
+    bool whole_mask; /* a mask that is the key stays a mask */
+};
+
+/* Whether a mask may stand for the axes from `axis` on. Returns 1 when there are too few. */
+static int check_mask(mlx_array mask, int axis, const struct target *t) {
+    int n = (int)mlx_array_ndim(mask);
+    const int *shape = keel_array_shape_unread(mask);
+    if (!n) {
+        PyErr_SetString(PyExc_ValueError, "a mask without axes stands alone in a key");
+        return -1;
+    }
+    if (axis < 0 || n > t->ndim - axis) return 1;
+    for (int i = 0; i < n; i++) {
+        if (shape[i] == t->shape[axis + i]) continue;
+        PyErr_Format(PyExc_ValueError,
+                     "a mask has %d elements along axis %d of the array, which has %d", shape[i],
+                     axis + i, t->shape[axis + i]);
+        return -1;
+    }
+    return 0;
+}
+
+/* A mask, which the key takes: the indices of its true elements, one array for each of its axes, as
+ * NumPy has it. */
+static int add_mask(struct kp_key *k, mlx_array mask, int axis, const struct target *t) {
+    mlx_vector_array indices = mlx_vector_array_new();
+    mlx_stream s;
+    int rc = check_mask(mask, axis, t);
+    if (!rc && !(rc = kp_default_stream(&s))) {
+        KP_UNLOCKED(rc = keel_nonzero(&indices, mask, -1, NULL, 0, s));
+        rc = kp_check(rc);
+    }
+    for (size_t i = 0; i < mlx_vector_array_size(indices) && !rc; i++) {
+        struct kp_item *item = append(k, KP_ARRAY, axis + (int)i);
+        rc = item ? 0 : -1;
+        if (rc) break;
+        item->array = mlx_array_new();
+        k->n_arrays++;
+        rc = kp_check(mlx_vector_array_get(&item->array, indices, i));
+    }
+    mlx_vector_array_free(indices);
+    mlx_array_free(mask);
+    return rc;
+}
+
+/* An array of what the key has, which it takes: integers, or a mask. */
+static int add_array(struct kp_key *k, mlx_array a, int axis, const struct target *t) {
     mlx_dtype d = mlx_array_dtype(a);
-    if (d == MLX_BOOL && alone && masks) {
+    if (d == MLX_BOOL && t->alone && t->whole_mask) {
         k->masked = true;
         k->mask = a;
         return 0;
     }
+    if (d == MLX_BOOL) return add_mask(k, a, axis, t);
     struct kp_item *item = NULL;
-    if (d == MLX_BOOL)
-        PyErr_SetString(
-            PyExc_ValueError,
-            masks
-                ? "a mask stands alone in a key"
-                : "a mask is taken by a[mask] and a[mask] = value only; where(mask, a, other) may "
-                  "do");
-    else if (d > MLX_INT64)
+    if (d > MLX_INT64)
         PyErr_SetString(PyExc_ValueError,
                         "the indices are floating point numbers; integers are taken");
     else
@@ -133,7 +179,7 @@ static int add_array(struct kp_key *k, mlx_array a, int axis, bool alone, bool m
     return 0;
 }
 
-static int add_list(struct kp_key *k, PyObject *o, int axis, bool alone, bool masks) {
+static int add_list(struct kp_key *k, PyObject *o, int axis, const struct target *t) {
     mlx_array a = mlx_array_new();
     mlx_stream s;
     if (kp_to_array(&a, o, NULL, NULL)) return -1;
@@ -142,11 +188,11 @@ static int add_list(struct kp_key *k, PyObject *o, int axis, bool alone, bool ma
         mlx_array_free(a);
         return -1;
     }
-    return add_array(k, a, axis, alone, masks);
+    return add_array(k, a, axis, t);
 }
 
 /* What is not of a type of Python or of this module: integers and arrays of NumPy, and others. */
-static int add_other(struct kp_key *k, PyObject *o, int axis, int extent, bool alone, bool masks) {
+static int add_other(struct kp_key *k, PyObject *o, int axis, int extent, const struct target *t) {
     PyObject *ndim =
         PyObject_GetAttrString(o, "ndim"); /* some arrays of one element are an index */
     long axes = ndim ? PyLong_AsLong(ndim) : 0;
@@ -167,15 +213,15 @@ static int add_other(struct kp_key *k, PyObject *o, int axis, int extent, bool a
         return wrong_key(o);
     mlx_array a = mlx_array_new();
     if (kp_to_array(&a, o, NULL, NULL)) return -1;
-    return add_array(k, a, axis, alone, masks);
+    return add_array(k, a, axis, t);
 }
 
 /* One part of a key. Returns 1 when the part needs an axis, and none is left. */
-static int add(struct kp_key *k, PyObject *o, const int *shape, int axis, int ndim, bool alone,
-               bool masks) {
-    int extent = axis < ndim ? shape[axis] : 0;
-    if (PyLong_Check(o) && !PyBool_Check(o)) return axis < ndim ? add_int(k, o, axis, extent) : 1;
-    if (PySlice_Check(o)) return axis < ndim ? add_slice(k, o, axis, extent) : 1;
+static int add(struct kp_key *k, PyObject *o, int axis, const struct target *t) {
+    bool fits = axis < t->ndim;
+    int extent = fits ? t->shape[axis] : 0;
+    if (PyLong_Check(o) && !PyBool_Check(o)) return fits ? add_int(k, o, axis, extent) : 1;
+    if (PySlice_Check(o)) return fits ? add_slice(k, o, axis, extent) : 1;
     if (o == Py_None) {
         k->n_new++;
         return append(k, KP_NEW, -1) ? 0 : -1;
@@ -183,18 +229,47 @@ static int add(struct kp_key *k, PyObject *o, const int *shape, int axis, int nd
     int n = k->n_arrays, rc;
     if (kp_is_array(o)) {
         mlx_array a; /* the value that it has now: other parts of the key may run code */
-        rc = kp_hold(&a, kp_handle(o)) || add_array(k, a, axis, alone, masks) ? -1 : 0;
+        rc = kp_hold(&a, kp_handle(o)) ? -1 : add_array(k, a, axis, t);
     } else if (PyList_Check(o)) {
-        rc = add_list(k, o, axis, alone, masks);
-    } else if (PyBool_Check(o) && alone && masks) {
+        rc = add_list(k, o, axis, t);
+    } else if (PyBool_Check(o) && t->alone && t->whole_mask) {
         mlx_array a = mlx_array_new_bool(o == Py_True);
-        rc = a.ctx ? add_array(k, a, axis, alone, masks) : kp_check(1);
+        rc = a.ctx ? add_array(k, a, axis, t) : kp_check(1);
     } else if (PyBool_Check(o)) {
         rc = wrong_key(o);
     } else {
-        rc = add_other(k, o, axis < ndim ? axis : -1, extent, alone, masks);
+        rc = add_other(k, o, fits ? axis : -1, extent, t);
     }
-    return !rc && k->n_arrays > n && axis >= ndim ? 1 : rc;
+    return !rc && k->n_arrays > n && !fits ? 1 : rc;
+}
+
+/* How many axes of the array a part of a key stands for: those of a mask. Parts that turn out
+ * otherwise are found when they are added. */
+static int axes_of(PyObject *o) {
+    if (o == Py_None || o == Py_Ellipsis) return 0;
+    if (kp_is_array(o)) {
+        mlx_array a = kp_handle(o);
+        return mlx_array_dtype(a) == MLX_BOOL ? (int)mlx_array_ndim(a) : 1;
+    }
+    if (PyList_Check(o)) {
+        int depth = 0;
+        PyObject *at = o;
+        for (; at && PyList_Check(at) && depth < KP_MAX_AXES; depth++)
+            at = PyList_Size(at) ? PyList_GetItem(at, 0) : NULL;
+        return at && PyBool_Check(at) ? depth : 1;
+    }
+    if (PyLong_Check(o) || PySlice_Check(o)) return 1;
+    PyObject *dtype = PyObject_GetAttrString(o, "dtype"),
+             *name = dtype ? PyObject_Str(dtype) : NULL,
+             *bools = name ? PyUnicode_FromString("bool") : NULL, *ndim = NULL;
+    if (bools && PyUnicode_Contains(name, bools) > 0) ndim = PyObject_GetAttrString(o, "ndim");
+    long n = ndim ? PyLong_AsLong(ndim) : 1;
+    Py_XDECREF(ndim);
+    Py_XDECREF(bools);
+    Py_XDECREF(name);
+    Py_XDECREF(dtype);
+    PyErr_Clear();
+    return n < 0 || n > KP_MAX_AXES ? 1 : (int)n;
 }
 
 /* The shape to which the index arrays broadcast. */
@@ -237,23 +312,24 @@ static int meet(struct kp_key *k, const int *extents) {
     return 0;
 }
 
-int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
-    int ndim = (int)mlx_array_ndim(a), axis = 0, rc = 0;
-    const int *shape = keel_array_shape_unread(a);
+int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool whole_mask) {
+    const bool tuple = PyTuple_Check(key);
+    const struct target t = {keel_array_shape_unread(a), (int)mlx_array_ndim(a), !tuple,
+                             whole_mask};
+    int rc = 0;
     k->n = k->n_arrays = k->n_ints = k->n_new = k->n_index = 0;
     k->part = k->masked = k->on_nothing = false;
-    if (ndim > KP_MAX_AXES) {
+    if (t.ndim > KP_MAX_AXES) {
         PyErr_Format(PyExc_ValueError, "an array of more than %d axes cannot be indexed",
                      KP_MAX_AXES);
         return -1;
     }
-    if (!PyTuple_Check(key)) {
-        if (key != Py_Ellipsis) rc = add(k, key, shape, 0, ndim, true, masks);
+    if (!tuple) {
+        if (key != Py_Ellipsis) rc = add(k, key, 0, &t);
         if (!rc && k->masked) return 0;
-        axis = k->n - k->n_new;
     } else if (!PyTuple_CheckExact(key)) { /* a shape: a copy notes that it is read */
         PyObject *plain = PySequence_Tuple(key);
-        rc = plain ? kp_parse_key(k, a, plain, masks) : -1;
+        rc = plain ? kp_parse_key(k, a, plain, whole_mask) : -1;
         Py_XDECREF(plain);
         return rc;
     } else {
@@ -264,27 +340,19 @@ int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
                 PyErr_SetString(PyExc_ValueError, "a key has at most one ellipsis (...)");
                 return -1;
             }
-            if (o == Py_Ellipsis)
-                dots = i;
-            else if (o != Py_None)
-                named++;
+            if (o == Py_Ellipsis) dots = i;
+            named += axes_of(o);
         }
-        if (named > ndim) return too_many(key, ndim);
+        if (named > t.ndim) return too_many(key, t.ndim);
         for (Py_ssize_t i = 0; i < n && !rc; i++) {
-            PyObject *o = PyTuple_GetItem(key, i);
-            if (i == dots) {
-                int end = axis + ndim - (int)named;
-                rc = add_rest(k, shape, axis, end);
-                axis = end;
-            } else {
-                rc = add(k, o, shape, axis, ndim, false, masks);
-                axis += o != Py_None;
-            }
+            int axis = k->n - k->n_new; /* each item but None has one axis */
+            rc = i == dots ? add_rest(k, t.shape, axis, axis + t.ndim - (int)named)
+                           : add(k, PyTuple_GetItem(key, i), axis, &t);
         }
     }
-    if (rc > 0) return too_many(key, ndim);
-    if (rc || add_rest(k, shape, axis, ndim)) return -1;
-    return k->n_arrays ? meet(k, shape) : 0;
+    if (rc > 0) return too_many(key, t.ndim);
+    if (rc || add_rest(k, t.shape, k->n - k->n_new, t.ndim)) return -1;
+    return k->n_arrays ? meet(k, t.shape) : 0;
 }
 
 int kp_layout_of(struct kp_layout *l, const struct kp_key *k, bool ints_count) {

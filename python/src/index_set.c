@@ -311,13 +311,8 @@ int kp_write_at(mlx_array *out, mlx_array a, PyObject *key, PyObject *value, enu
                         "the value is None; a number, an array or a list is taken");
         return -1;
     }
-    int rc = kp_parse_key(&k, a, key, true) || kp_default_stream(&s);
-    if (!rc && k.masked && how != KP_ASSIGN) {
-        PyErr_SetString(PyExc_ValueError,
-                        "at[mask] is not taken; where(mask, a + value, a) does it");
-        rc = -1;
-    }
-    rc = rc || value_of(&v, value, a);
+    int rc = kp_parse_key(&k, a, key, how == KP_ASSIGN) || kp_default_stream(&s) ||
+             value_of(&v, value, a);
     if (!rc)
         rc = k.masked ? kp_check(mlx_masked_scatter(out, a, k.mask, v, s))
              : how == KP_SUBTRACT && mlx_array_dtype(a) == MLX_BOOL

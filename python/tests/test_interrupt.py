@@ -66,6 +66,9 @@ def arrays_of(x):
     lambda x: bool((x > 0).all()), lambda x: float(x.sum()), lambda x: list(x)[0].item(), lambda x: mx.array_equal(x, x).item(),
     lambda x: mx.eval(mx.compile(lambda y: y * 2 + 1)(x)), gradient, lambda x: mx.eval(mx.vmap(lambda y: y + 1)(x)), arrays_of,
     lambda x: mx.savez(io.BytesIO(), x), lambda x: mx.eval(mx.sort(x, stream=mx.new_stream(mx.cpu))), lambda x: x.__copy__().tolist(),
+    lambda x: x[x > 2], lambda x: x[x > 2, None], lambda x: x.__setitem__((x > 2, ...), 1), lambda x: x.at[x > 2].add(1), mx.nonzero,
+    mx.where, mx.argwhere, mx.flatnonzero, lambda x: mx.save_gguf(os.devnull, {"x": x}), lambda x: mx.save_gguf(os.devnull, {}, {"x": x}),
+    lambda x: mx.save_safetensors(os.devnull, {"x": x}), lambda x: next(iter(x)).item(), lambda x: int(x[0]),
 ])  # fmt: skip
 def test_ctrl_c_ends_a_wait(wait):
     file, x = held()

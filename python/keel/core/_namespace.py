@@ -37,7 +37,7 @@ def _device_of(device, name):
 
 class ArrayNamespaceInfo:
     def capabilities(self):
-        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self):
         return _core.default_device()
