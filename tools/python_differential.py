@@ -183,9 +183,9 @@ EXPLAINED = [
     ("index arrays of NumPy", lambda t, keel, mlx: "numpy index" in t and keel[0] == "value" and failed(mlx, "ValueError")),
     ("an empty list as an index", lambda t, keel, mlx: "empty list" in t and keel[0] == "value" and failed(mlx, "ValueError")),
     ("index arrays of uint64 beside", lambda t, keel, mlx: "uint64" in t and keel[0] == "value" and failed(mlx, "ValueError")),
-    ("a[mask], nonzero", lambda t, keel, mlx: "mask" in t and keel[0] == "value" and "boolean indices are not yet supported" in str(mlx)),
-    ("a mask in a tuple, or in at", lambda t, keel, mlx: "mask" in t and failed(keel, "ValueError") and failed(mlx, "SystemError")),
-    ("a[mask] = value with too few values", lambda t, keel, mlx: "mask" in t and failed(keel, "IndexError") and failed(mlx, "RuntimeError")),
+    ("a[mask], nonzero", lambda t, keel, mlx: "mask" in t and keel[0] == "value" and "oolean indices" in str(mlx)),
+    ("a mask in a tuple, or in at", lambda t, keel, mlx: "mask" in t and (keel[0] == "value" or failed(keel, "ValueError", "IndexError")) and failed(mlx, "SystemError")),
+    ("a[mask] = value with too few values", lambda t, keel, mlx: "mask" in t and failed(keel, "IndexError") and failed(mlx, "RuntimeError", "ValueError")),
     ("too many ints after an ellipsis", lambda t, keel, mlx: "too many" in t and failed(keel, "ValueError") and mlx[0] != "error"),
     ("a list as the value", lambda t, keel, mlx: "list value" in t and failed(mlx, "ValueError")),
     ("axes of extent 1 of a value", lambda t, keel, mlx: "leading" in t and keel[0] == "value" and failed(mlx, "ValueError")),
@@ -290,6 +290,7 @@ class Key:
             return repr(nested(lambda: number(rng, "bool_"), lead))
         text = array(rng, lead, "bool_")
         if kind < 0.3 and lead and 0 not in lead:
+            self.tags.add("numpy index")
             text = f"np.array({nested(lambda: number(rng, 'bool_'), lead)})"
         if kind > 0.93:
             return text + rng.choice([",", ", None", ", ..."])
