@@ -20,15 +20,16 @@ static int64_t place_of(char *text, size_t size, struct kl_origin origin, enum k
 }
 
 /* What a message ends with: how a program goes on after such an index. */
-static const char *way_on(char *text, size_t size, enum kl_op_id op) {
-    const bool reads = op == KL_OP_GATHER || op == KL_OP_GATHER_AXIS;
+static const char *way_on(char *text, size_t size, enum kl_op_id op, struct kl_origin origin) {
+    const bool take =
+        (op == KL_OP_GATHER && origin.alias <= KL_ALIAS_TAKE) || op == KL_OP_GATHER_AXIS;
     const char *unknown = kl_out_of_range_unknown();
     if (kl_out_of_range_zero()) return "";
     if (unknown)
         snprintf(text, size, "; KEEL_OUT_OF_RANGE=%s is neither error nor zero", unknown);
     else
         snprintf(text, size, "; to go on all the same: %sKEEL_OUT_OF_RANGE=zero",
-                 reads ? "take with mode \"clip\", \"wrap\" or \"fill\", or " : "");
+                 take ? "take with mode \"clip\", \"wrap\" or \"fill\", or " : "");
     return text;
 }
 
@@ -40,7 +41,7 @@ static int fail(struct kl_error **err, enum kl_op_id op, const char *name, struc
     struct kl_fault_site site;
     char place[64], text[128];
     const int64_t in_lane = place_of(place, sizeof place, origin, op, n_in, in, position);
-    const char *on = way_on(text, sizeof text, op);
+    const char *on = way_on(text, sizeof text, op, origin);
     struct kl_error_info info = {.code = KL_EINDEX,
                                  .op = name,
                                  .has = KL_HAS_POSITION | KL_HAS_STREAM,

@@ -13,11 +13,29 @@ static const char *const derivative_names[KL_N_OPS] = {
 #include "base/op_list.def"
 };
 
+#define ALIAS(name) \
+    { name, "gradient of " name, "derivative of " name }
+static const char *const alias_names[][3] = {
+    [KL_ALIAS_TAKE] = ALIAS("take"),
+    [KL_ALIAS_SLICE] = ALIAS("slice"),
+    [KL_ALIAS_SLICE_UPDATE] = ALIAS("slice_update"),
+    [KL_ALIAS_MASKED_SCATTER] = ALIAS("masked_scatter"),
+    [KL_ALIAS_GATHER_MM] = ALIAS("gather_mm"),
+    [KL_ALIAS_SEGMENTED_MM] = ALIAS("segmented_mm"),
+    [KL_ALIAS_GATHER_QMM] = ALIAS("gather_qmm"),
+};
+
+/* The names of an operation built for another call; NULL for those that have their own name. */
+static const char *const *alias_of(struct kl_origin o, enum kl_op_id op) {
+    const bool indexed = op == KL_OP_GATHER || op == KL_OP_SCATTER;
+    return o.alias && indexed ? alias_names[o.alias] : NULL;
+}
+
 const char *kl_origin_name(struct kl_origin o) {
-    const bool take = o.take && o.op == KL_OP_GATHER;
-    if (o.kind == KL_ORIGIN_GRADIENT) return take ? "gradient of take" : gradient_names[o.op];
-    if (o.kind == KL_ORIGIN_DERIVATIVE) return take ? "derivative of take" : derivative_names[o.op];
-    return take ? "take" : kl_op_name((enum kl_op_id)o.op);
+    const char *const *alias = alias_of(o, (enum kl_op_id)o.op);
+    if (o.kind == KL_ORIGIN_GRADIENT) return alias ? alias[1] : gradient_names[o.op];
+    if (o.kind == KL_ORIGIN_DERIVATIVE) return alias ? alias[2] : derivative_names[o.op];
+    return alias ? alias[0] : kl_op_name((enum kl_op_id)o.op);
 }
 
 /* One kernel serves several operations of the API; a message must name the operation that the user
@@ -28,10 +46,11 @@ const char *kl_task_name(const struct kl_task *t) {
     const struct kl_origin o = t->origin;
     const bool same = o.kind == KL_ORIGIN_BATCH && o.op == (uint16_t)t->op;
     if (o.kind && !same) return kl_origin_name(o);
+    const char *const *alias = alias_of(o, t->op);
+    if (alias) return alias[0];
     switch (t->op) {
     case KL_OP_CALL: return ((const struct kl_call_params *)t->params)->name;
     case KL_OP_KERNEL: return ((const struct kl_kernel_params *)t->params)->desc->name;
-    case KL_OP_GATHER: return o.take ? "take" : kl_op_name(t->op);
     case KL_OP_SCATTER: return scatters[((const struct kl_scatter_params *)t->params)->mode];
     case KL_OP_SCATTER_AXIS:
         if (((const struct kl_scatter_axis_params *)t->params)->mode == KL_SCATTER_ADD)

@@ -11,13 +11,24 @@
 /* On whose behalf an operation was built. The rules of transforms build operations for one that the
  * user wrote, and messages name that one. */
 enum kl_origin_kind { KL_ORIGIN_USER, KL_ORIGIN_GRADIENT, KL_ORIGIN_DERIVATIVE, KL_ORIGIN_BATCH };
+/* The call of the user for which a gather or a scatter was built: messages name that call. */
+enum kl_alias {
+    KL_ALIAS_NONE,
+    KL_ALIAS_TAKE,
+    KL_ALIAS_SLICE,
+    KL_ALIAS_SLICE_UPDATE,
+    KL_ALIAS_MASKED_SCATTER,
+    KL_ALIAS_GATHER_MM,
+    KL_ALIAS_SEGMENTED_MM,
+    KL_ALIAS_GATHER_QMM,
+};
 struct kl_origin {
-    uint8_t kind; /* enum kl_origin_kind */
+    uint8_t kind : 3;  /* enum kl_origin_kind */
+    uint8_t alias : 5; /* enum kl_alias */
     /* how many axes of lanes the source of a checked operation has in front */
-    uint8_t lane_axes : 7;
-    uint8_t take : 1; /* a gather was built for take, which the user called */
-    uint16_t op;      /* of the user's operation; unless kind is KL_ORIGIN_USER */
-    int lanes; /* how many lanes the positions of the indices hold, the first slowest; 0: none */
+    uint8_t lane_axes;
+    uint16_t op; /* of the user's operation; unless kind is KL_ORIGIN_USER */
+    int lanes;   /* how many lanes the positions of the indices hold, the first slowest; 0: none */
 };
 
 /* What kl_task.state says, together: the executor looks at the inputs of the task, and nobody who

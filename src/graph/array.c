@@ -440,6 +440,12 @@ struct kl_origin kl_origin_get(void) {
     return origin;
 }
 
+struct kl_origin kl_alias_set(enum kl_alias alias) {
+    struct kl_origin o = origin;
+    if (o.kind == KL_ORIGIN_USER && !o.alias) o.alias = alias & 31;
+    return kl_origin_set(o);
+}
+
 void kl_array_note_lanes(struct kl_array *a, int lanes, bool source) {
     struct kl_node *n = a->node;
     /* A builder may give a view, or an input, when there is nothing to do. */

@@ -63,17 +63,6 @@ int kl_gather_single(struct kl_array **out, struct kl_array *a, struct kl_array 
     return kl_gather(out, a, &indices, 1, &axis, 1, slice_sizes, slice_sizes_num, s, err);
 }
 
-/* Messages name take, which the user has called, and not the gather that computes it. */
-static int gather_for_take(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
-                           int axis, const int *sizes, struct kl_stream *s, struct kl_error **err) {
-    struct kl_origin o = kl_origin_get();
-    o.take = o.kind == KL_ORIGIN_USER;
-    struct kl_origin before = kl_origin_set(o);
-    int rc = kl_gather_single(out, a, indices, axis, sizes, (size_t)a->t.ndim, s, err);
-    kl_origin_set(before);
-    return rc;
-}
-
 /* Gather puts the axes of the indices first, so they are moved to the place of the axis. */
 static int take_one(struct kl_array **out, struct kl_array *a, struct kl_array *indices, int axis,
                     struct kl_stream *s, struct kl_error **err) {
@@ -95,8 +84,11 @@ static int take_one(struct kl_array **out, struct kl_array *a, struct kl_array *
         for (int i = axis + 1; i < a->t.ndim; i++) to.dims[to.ndim++] = a->t.dims[i];
         return kl_reshape_to(out, a, to.ndim, to.dims, s, err);
     }
-    KL_TRY(gather_for_take(&gathered, a, indices, axis, sizes, s, err));
-    int rc = kl_squeeze_axis(&squeezed, gathered, n + axis, s, err);
+    struct kl_origin before = kl_alias_set(KL_ALIAS_TAKE);
+    int rc = kl_gather_single(&gathered, a, indices, axis, sizes, (size_t)a->t.ndim, s, err);
+    kl_origin_set(before);
+    if (rc) return rc;
+    rc = kl_squeeze_axis(&squeezed, gathered, n + axis, s, err);
     kl_array_release(gathered);
     if (rc) return rc;
     for (int i = 0; i < axis; i++) perm[at++] = n + i;

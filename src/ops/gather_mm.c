@@ -103,7 +103,8 @@ int kl_gather_mm(struct kl_array **out, struct kl_array *a, struct kl_array *b,
     for (int i = 0; i < 2; i++) {
         struct kl_array *all = in[i];
         if ((i ? right : left) != NULL && !t.rc)
-            all = kl_term_checked(&t, all, (i ? y : x)->t.dims[0], KL_I32, &valid[i]);
+            all = kl_term_checked(&t, all, (i ? y : x)->t.dims[0], KL_I32, KL_ALIAS_GATHER_MM,
+                                  &valid[i]);
         all = KL_TERM(&t, kl_broadcast_view(&t.made, all, shape.ndim, shape.dims, err));
         in[i] = KL_TERM(&t, kl_flatten_all(&t.made, all, s, err));
     }
@@ -179,7 +180,8 @@ int kl_vmap_gather_mm(const struct kl_vmap *v, struct kl_array **out, int *axis,
         struct kl_array *x = v->in[i];
         const int n = x->t.dims[v->mapped[i]];
         struct kl_array *none; /* these indices are good: the operation's builder has seen to it */
-        struct kl_array *indices = kl_term_checked(&t, v->in[2 + i], n, KL_I32, &none);
+        struct kl_array *indices =
+            kl_term_checked(&t, v->in[2 + i], n, KL_I32, KL_ALIAS_GATHER_MM, &none);
         if (v->mapped[i]) {
             struct kl_array *lane = KL_TERM(&t, kl_vmap_lane_index(v, &t.made, 1, err));
             lane = kl_term_by(&t, kl_multiply, lane, n);
@@ -242,7 +244,7 @@ int kl_segmented_mm(struct kl_array **out, struct kl_array *a, struct kl_array *
     struct kl_array *x = kl_term_cast(&t, segments, KL_I64);
     x = KL_TERM(&t, kl_view(&t.made, x, KL_U64, s, err));
     struct kl_array *valid = NULL;
-    if (!t.rc) x = kl_term_checked(&t, x, k + 1, KL_U32, &valid);
+    if (!t.rc) x = kl_term_checked(&t, x, k + 1, KL_U32, KL_ALIAS_SEGMENTED_MM, &valid);
     if (valid) valid = KL_TERM(&t, kl_all_axis(&t.made, valid, -1, false, s, err));
     x = KL_TERM(&t, kl_reshape_to(&t.made, x, 2, flat, s, err));
     struct kl_array *c = of_segments(&t, in[0], in[1], x);

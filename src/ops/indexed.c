@@ -71,12 +71,15 @@ int kl_meet_along(struct kl_array **a_out, struct kl_array **indices_out, struct
 /* They are taken from the numbers that are possible. A bad read gives 0, so where the kernels are
  * to go on these are counted from 1. */
 struct kl_array *kl_term_checked(struct kl_terms *t, struct kl_array *indices, int n,
-                                 enum kl_dtype dtype, struct kl_array **valid) {
+                                 enum kl_dtype dtype, enum kl_alias alias,
+                                 struct kl_array **valid) {
     const int from = kl_out_of_range_zero();
     *valid = NULL;
     struct kl_array *all =
         KL_TERM(t, kl_arange(&t->made, from, (double)n + from, 1, dtype, t->s, t->err));
+    struct kl_origin before = kl_alias_set(alias);
     struct kl_array *x = KL_TERM(t, kl_take_axis(&t->made, all, indices, 0, t->s, t->err));
+    kl_origin_set(before);
     if (from) {
         *valid = kl_term_by(t, kl_not_equal, x, 0);
         x = kl_term_by(t, kl_subtract, kl_term_by(t, kl_maximum, x, 1), 1);

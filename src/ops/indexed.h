@@ -18,11 +18,11 @@ int kl_meet_along(struct kl_array **a_out, struct kl_array **indices_out, struct
 /* ---- indices of operations that do not check theirs ---- */
 
 /* Indices of n things as numbers from 0 to n - 1 of dtype, int32 or uint32. Evaluating them fails
- * at the first that is out of range; negative ones count from the end. With
+ * at the first that is out of range, in the name of alias; negative ones count from the end. With
  * KEEL_OUT_OF_RANGE=zero (base/out_of_range.h) such an index is 0, and *valid says which ones are
  * good; otherwise *valid is NULL. Indices of 0 things fail here. */
 struct kl_array *kl_term_checked(struct kl_terms *t, struct kl_array *indices, int n,
-                                 enum kl_dtype dtype, struct kl_array **valid);
+                                 enum kl_dtype dtype, enum kl_alias alias, struct kl_array **valid);
 /* y, with zeros where an index was bad. valid, which may be NULL, has the shape of the first axes
  * of y, or broadcasts to it; y has n_tail axes more. */
 struct kl_array *kl_term_if_valid(struct kl_terms *t, struct kl_array *y, struct kl_array *valid,

@@ -85,7 +85,9 @@ int kl_masked_scatter(struct kl_array **out, struct kl_array *a, struct kl_array
         } else {
             rank = KL_TERM(&t, ranks(&t.made, flat, s, err));
         }
+        struct kl_origin before = kl_alias_set(KL_ALIAS_MASKED_SCATTER);
         values = KL_TERM(&t, kl_take(&t.made, values, rank, s, err));
+        kl_origin_set(before);
         values = KL_TERM(&t, kl_reshape_to(&t.made, values, a->t.ndim, a->t.dims, s, err));
     }
     struct kl_array *done = KL_TERM(&t, kl_where(&t.made, which, values, a, s, err));

@@ -470,7 +470,7 @@ static struct kl_array *checked_indices(struct kl_terms *t, struct kl_array *giv
     if (t->rc) return NULL;
     if (given && given->t.dtype == KL_I32 && given->has_range && given->lo >= 0 && given->hi < n)
         return given;
-    if (given) return kl_term_checked(t, given, n, KL_I32, valid);
+    if (given) return kl_term_checked(t, given, n, KL_I32, KL_ALIAS_GATHER_QMM, valid);
     struct kl_array *numbers = KL_TERM(t, kl_arange(&t->made, 0, n, 1, KL_I32, t->s, t->err));
     return KL_TERM(t, kl_reshape_to(&t->made, numbers, of->t.ndim - 2, of->t.dims, t->s, t->err));
 }

@@ -71,9 +71,11 @@ int kl_slice_dynamic(struct kl_array **out, struct kl_array *a, struct kl_array 
                            KL_SHAPE_TEXT_OF(a));
     }
     KL_TRY(starts(at, on, a, start, axes, axes_num, s, err));
+    struct kl_origin before = kl_alias_set(KL_ALIAS_SLICE);
     int rc = axes_num
                  ? kl_gather(out, a, at, axes_num, on, axes_num, slice_size, slice_size_num, s, err)
                  : kl_slice_to(out, a, zero, one, slice_size, err);
+    kl_origin_set(before);
     kl_release_all(at, axes_num);
     return rc;
 }
@@ -102,7 +104,9 @@ int kl_slice_update_dynamic(struct kl_array **out, struct kl_array *src, struct 
     int rc = kl_reshape_to(&shaped, update, src->t.ndim, dims, s, err);
     if (!rc) {
         if (axes_num) {
+            struct kl_origin before = kl_alias_set(KL_ALIAS_SLICE_UPDATE);
             rc = kl_scatter(out, src, at, axes_num, shaped, on, axes_num, s, err);
+            kl_origin_set(before);
         } else {
             int stop[KL_MAX_NDIM];
             for (int i = 0; i < src->t.ndim; i++) stop[i] = dims[i];

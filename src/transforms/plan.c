@@ -156,7 +156,7 @@ static bool same(const struct kl_plan_step *a, const struct kl_plan_step *b) {
     return a->op == b->op && a->s == b->s && a->n_in == b->n_in && a->n_out == b->n_out &&
            a->params_bytes == b->params_bytes && a->origin.kind == b->origin.kind &&
            a->origin.op == b->origin.op && a->origin.lanes == b->origin.lanes &&
-           a->origin.take == b->origin.take && a->implicit == b->implicit &&
+           a->origin.alias == b->origin.alias && a->implicit == b->implicit &&
            a->spec[0].dtype == b->spec[0].dtype && a->spec[0].ndim == b->spec[0].ndim &&
            memcmp(a->spec[0].dims, b->spec[0].dims, (size_t)a->spec[0].ndim * sizeof(int)) == 0 &&
            memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in) == 0 &&

@@ -2,6 +2,8 @@
  * arguments. */
 #include "ops/support/helpers.h"
 
+#include "ops/quantized.h"
+
 static void take(void **state) {
     struct kl_array *a = count_up(SHAPE(2, 3)), *i = I32(SHAPE(2, 2), 0, -1, 2, 1),
                     *one = scalar_of(KL_I32, -2), *none = count_up(SHAPE(0)), *out;
@@ -280,12 +282,70 @@ static void bad(void **state) {
     kl_array_release(j);
 }
 
+/* ---- what messages say ---- */
+
+/* A message names the call that the user wrote, not the gather that serves it, and offers the modes
+ * of take to take alone. */
+static void fails_as(struct kl_array *out, const char *name) {
+    char start[64];
+    struct kl_error *told = NULL;
+    snprintf(start, sizeof start, "%s: index 9 is out of range for axis 0 of size 2 (", name);
+    assert_int_equal(kl_eval(&out, 1, &told), KL_EINDEX);
+    assert_memory_equal(told->message, start, strlen(start));
+    assert_int_equal(strstr(told->message, "take with mode") != NULL,
+                     strncmp(name, "take", 4) == 0);
+    assert_string_equal(told->op, name);
+    kl_error_release(told);
+    kl_array_release(out);
+}
+
+static void messages_name_the_call(void **state) {
+    const struct kl_quant_format format = {KL_QUANT_AFFINE, 32, 8};
+    const int first = 0, row[] = {1, 2};
+    struct kl_array *a = F32(SHAPE(2, 2), 1, 2, 3, 4), *m = F32(SHAPE(2, 1, 1), 1, 2),
+                    *wide = F32(SHAPE(2, 1, 32), 1), *at = I32(SHAPE(1), 9),
+                    *square = I32(SHAPE(1, 2), 9, 9), *update = F32(SHAPE(1, 2), 5, 6), *q[3], *out;
+    int parts;
+    EXPECT_OK(kl_quantize(q, &parts, wide, &format, NULL, cpu(), &err));
+    EXPECT_OK(kl_take_axis(&out, a, at, 0, cpu(), &err));
+    fails_as(out, "take");
+    EXPECT_OK(kl_take_along_axis(&out, a, square, 0, cpu(), &err));
+    fails_as(out, "take_along_axis");
+    EXPECT_OK(kl_slice_dynamic(&out, a, at, &first, 1, row, 2, cpu(), &err));
+    fails_as(out, "slice");
+    EXPECT_OK(kl_slice_update_dynamic(&out, a, update, at, &first, 1, cpu(), &err));
+    fails_as(out, "slice_update");
+    EXPECT_OK(kl_gather_mm(&out, m, m, at, NULL, cpu(), &err));
+    fails_as(out, "gather_mm");
+    EXPECT_OK(kl_gather_qmm(&out, wide, q[0], q[1], q[2], NULL, at, true, &format, cpu(), &err));
+    fails_as(out, "gather_qmm");
+    struct kl_array *release[] = {a, m, wide, at, square, update, q[0], q[1], q[2]};
+    for (int i = 0; i < 9; i++) kl_array_release(release[i]);
+    /* These count otherwise: nine values are missing, and segments may end at the size. */
+    const bool places[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    struct kl_array *ten = count_up(SHAPE(10)), *mask = array_of(KL_BOOL, SHAPE(10), places),
+                    *few = count_up(SHAPE(9)), *one = F32(SHAPE(1, 1), 1),
+                    *ends = I32(SHAPE(2), 0, 9);
+    EXPECT_OK(kl_masked_scatter(&out, ten, mask, few, cpu(), &err));
+    expect_eval_fails(out, KL_EINDEX,
+                      "masked_scatter: index 9 is out of range for axis 0 of size 9");
+    EXPECT_OK(kl_segmented_mm(&out, one, one, ends, cpu(), &err));
+    expect_eval_fails(out, KL_EINDEX, "segmented_mm: index 9 is out of range for axis 0 of size 2");
+    struct kl_array *also[] = {ten, mask, few, one, ends};
+    for (int i = 0; i < 5; i++) kl_array_release(also[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(take),         cmocka_unit_test(gather),
-        cmocka_unit_test(large_slices), cmocka_unit_test(every_index_type_and_item_size),
-        cmocka_unit_test(along_axis),   cmocka_unit_test(faults),
-        cmocka_unit_test(large),        cmocka_unit_test(bad),
+        cmocka_unit_test(take),
+        cmocka_unit_test(gather),
+        cmocka_unit_test(large_slices),
+        cmocka_unit_test(every_index_type_and_item_size),
+        cmocka_unit_test(along_axis),
+        cmocka_unit_test(faults),
+        cmocka_unit_test(large),
+        cmocka_unit_test(bad),
+        cmocka_unit_test(messages_name_the_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
