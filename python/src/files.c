@@ -164,13 +164,13 @@ static int read_now(mlx_map_string_to_array map) {
     return kp_check(rc);
 }
 
-/* _load(path, descriptor or file, format, now) -> (dict of arrays, dict of metadata). The array
- * of an .npy file is "". */
+/* _load(path, descriptor or file, format, now, with metadata) -> (dict of arrays, dict of metadata,
+ * or None where it is not wanted). The array of an .npy file is "". */
 static PyObject *load(PyObject *m, PyObject *args) {
     (void)m;
     PyObject *from, *arrays = NULL, *metadata = NULL;
-    int format, now;
-    if (!PyArg_ParseTuple(args, "Oip", &from, &format, &now)) return NULL;
+    int format, now, with_metadata;
+    if (!PyArg_ParseTuple(args, "Oipp", &from, &format, &now, &with_metadata)) return NULL;
     keel_file file;
     keel_load as = {NULL};
     if (PyUnicode_Check(from)) {
@@ -204,8 +204,8 @@ static PyObject *load(PyObject *m, PyObject *args) {
         kp_raise();
     else if (!now || !read_now(map))
         arrays = kp_dict_of(map);
-    metadata = arrays ? PyDict_New() : NULL;
-    for (size_t i = 0; metadata && i < keel_file_n_metadata(file); i++) {
+    if (arrays) metadata = with_metadata ? PyDict_New() : Py_NewRef(Py_None);
+    for (size_t i = 0; with_metadata && metadata && i < keel_file_n_metadata(file); i++) {
         const char *key, *value;
         PyObject *text = keel_file_metadata(&key, &value, file, i)
                              ? kp_raise()
@@ -255,11 +255,12 @@ static PyObject *gguf_value(mlx_io_gguf gguf, const char *key) {
     return NULL;
 }
 
-/* _load_gguf(path, names of metadata) -> (arrays, metadata) */
+/* _load_gguf(path, with metadata) -> (arrays, metadata, which is None where it is not wanted) */
 static PyObject *load_gguf(PyObject *m, PyObject *args) {
     (void)m;
     const char *path;
-    if (!PyArg_ParseTuple(args, "s", &path)) return NULL;
+    int with_metadata;
+    if (!PyArg_ParseTuple(args, "sp", &path, &with_metadata)) return NULL;
     mlx_io_gguf gguf = mlx_io_gguf_new();
     mlx_stream s;
     int rc;
@@ -283,11 +284,13 @@ static PyObject *load_gguf(PyObject *m, PyObject *args) {
     }
     /* The names of metadata come from the file itself. */
     keel_file file = {NULL};
-    if (arrays) {
+    if (arrays && !with_metadata) {
+        metadata = Py_NewRef(Py_None);
+    } else if (arrays) {
         KP_UNLOCKED(file = keel_file_open(path, KEEL_FORMAT_GGUF));
         metadata = file.ctx ? PyDict_New() : kp_raise();
     }
-    for (size_t i = 0; metadata && i < keel_file_n_metadata(file); i++) {
+    for (size_t i = 0; file.ctx && metadata && i < keel_file_n_metadata(file); i++) {
         const char *key, *value;
         if (keel_file_metadata(&key, &value, file, i)) continue;
         PyObject *o = gguf_value(gguf, key);
@@ -496,8 +499,9 @@ static PyObject *save_npz(PyObject *m, PyObject *args) {
 }
 
 static PyMethodDef functions[] = {
-    {"_load", load, METH_VARARGS, "(path or file, format) -> (arrays, metadata)."},
-    {"_load_gguf", load_gguf, METH_VARARGS, "path -> (arrays, metadata)."},
+    {"_load", load, METH_VARARGS,
+     "(path or file, format, now, with metadata) -> (arrays, metadata)."},
+    {"_load_gguf", load_gguf, METH_VARARGS, "(path, with metadata) -> (arrays, metadata)."},
     {"_save_npy", save_npy, METH_VARARGS, "(path or file, array)."},
     {"_save_npz", save_npz, METH_VARARGS, "(path, arrays, whether to compress)."},
     {"_save_safetensors", save_safetensors, METH_VARARGS, "(path or file, arrays, metadata)."},

@@ -61,7 +61,7 @@ static int call_named(void *ctx, struct kl_array *const *in, size_t n_in, struct
     const size_t n_list = n_in - nf->names.n;
     mlx_vector_array made = {NULL};
     struct kl_vec given = {.items = (void *)in, .n = n_list, .cap = n_list};
-    struct kl_map *map = kl_map_new(KL_MAP_ARRAYS, err);
+    struct kl_map *map = kl_map_new(&kl_map_of_arrays, err);
     struct kl_vec *list = map ? kl_vec_new(err) : NULL;
     int rc = list ? kl_vec_dup(&kl_vec_of_arrays, list, &given, err) : KL_ENOMEM;
     for (size_t i = 0; i < nf->names.n && !rc; i++)

@@ -1,6 +1,6 @@
-/* api_gguf.c - mlx/c/io.h and io_types.h: .gguf files. A handle points to a table of arrays, a list
+/* api_gguf.c - mlx/c/io.h and io_types.h: .gguf files. A handle points to a table of arrays, one
  * of typed metadata in the order in which it was set, and the metadata of the file that was loaded,
- * of which an entry of the list is made when it is asked for. */
+ * which stays as it is in the memory of the file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,39 +12,54 @@
 /* not errors: the handler is not called */
 enum { NOT_FOUND = 2, WRONG_TYPE = 3 };
 
-struct entry {
-    char *key; /* owned */
+/* A value of the metadata that was set. */
+struct value {
     enum kl_gguf_kind kind;
     struct kl_array *array; /* owned; of ARRAY */
     struct kl_vec texts;    /* of STRING, which has one, and STRINGS */
 };
 struct gguf {
-    struct kl_map *arrays;
-    struct entry *entries;
-    size_t n, cap;
-    struct kl_file *file; /* owned; its values count where no entry has the key; NULL: none */
+    struct kl_map *arrays, *values;
+    struct kl_file *file; /* owned; its values count where none was set; NULL: none */
 };
 
-static void entry_clear(struct entry *e) {
-    kl_free(e->key);
-    kl_array_release(e->array);
-    kl_vec_clear(&kl_vec_of_strings, &e->texts);
+static void value_clear(struct value *v) {
+    kl_array_release(v->array);
+    kl_vec_clear(&kl_vec_of_strings, &v->texts);
 }
+
+static void value_drop(void *value) {
+    value_clear(value);
+    kl_free(value);
+}
+
+static void *value_dup(const void *value) {
+    const struct value *from = value;
+    struct value *to = kl_calloc(1, sizeof *to);
+    if (!to) return NULL;
+    to->kind = from->kind;
+    if (from->array) to->array = kl_array_retain(from->array);
+    if (kl_vec_dup(&kl_vec_of_strings, &to->texts, &from->texts, NULL) == 0) return to;
+    value_drop(to);
+    return NULL;
+}
+
+static const struct kl_map_kind map_of_values = {value_dup, value_drop};
 
 static void gguf_free(struct gguf *g) {
     if (!g) return;
     kl_map_release(g->arrays);
-    for (size_t i = 0; i < g->n; i++) entry_clear(&g->entries[i]);
-    kl_free(g->entries);
+    kl_map_release(g->values);
     kl_file_close(g->file);
     kl_free(g);
 }
 
 static struct gguf *gguf_new(struct kl_error **err) {
     struct gguf *g = kl_calloc(1, sizeof *g);
-    if (g) g->arrays = kl_map_new(KL_MAP_ARRAYS, err);
-    if (g && g->arrays) return g;
-    kl_free(g);
+    if (g) g->arrays = kl_map_new(&kl_map_of_arrays, err);
+    if (g && g->arrays) g->values = kl_map_new(&map_of_values, err);
+    if (g && g->values) return g;
+    gguf_free(g);
     kl_fail_nomem(err); /* the first error stays */
     return NULL;
 }
@@ -53,34 +68,6 @@ static struct gguf *in_gguf(struct kl_call *c, mlx_io_gguf io, const char *key) 
     if (!io.ctx) kl_fail(&c->err, KL_EARG, "io is an empty handle");
     kl_need(c, key, "key");
     return c->err ? NULL : io.ctx;
-}
-
-static struct entry *find(const struct gguf *g, const char *key) {
-    for (size_t i = 0; i < g->n; i++)
-        if (strcmp(g->entries[i].key, key) == 0) return &g->entries[i];
-    return NULL;
-}
-
-/* Puts *e, which is taken, into the list, in the place of an entry of the same key. */
-static int put(struct gguf *g, struct entry *e, bool may_be_there, struct kl_error **err) {
-    struct entry *there = may_be_there ? find(g, e->key) : NULL;
-    if (there) {
-        entry_clear(there);
-        *there = *e;
-        return KL_OK;
-    }
-    if (g->n == g->cap) {
-        size_t cap = g->cap ? 2 * g->cap : 16;
-        struct entry *more = kl_realloc(g->entries, cap * sizeof *more);
-        if (!more) {
-            entry_clear(e);
-            return kl_fail_nomem(err);
-        }
-        g->entries = more;
-        g->cap = cap;
-    }
-    g->entries[g->n++] = *e;
-    return KL_OK;
 }
 
 static int compare_key(const void *key, const void *value) {
@@ -106,17 +93,6 @@ int mlx_io_gguf_free(mlx_io_gguf io) {
 }
 
 /* ---- loading ---- */
-
-static int entry_of(struct entry *e, const struct kl_gguf_value *v, struct kl_error **err) {
-    const int n = (int)v->n;
-    *e = (struct entry){.kind = v->kind, .key = kl_strdup(v->key)};
-    if (!e->key) return kl_fail_nomem(err);
-    int rc = v->kind == KL_GGUF_ARRAY
-                 ? kl_array_new_data(&e->array, v->data, v->dtype, v->is_list, &n, err)
-                 : kl_vec_take(&kl_vec_of_strings, &e->texts, v->texts, v->n, err);
-    if (rc) entry_clear(e);
-    return rc;
-}
 
 static int fill(struct gguf *g, struct kl_file *f, struct kl_error **err) {
     for (size_t i = 0; i < f->n; i++) {
@@ -191,52 +167,67 @@ int mlx_io_gguf_get_array(mlx_array *arr, mlx_io_gguf io, const char *key) {
     return e ? kl_call_end(&c, arr, kl_array_retain(e->value)) : NOT_FOUND;
 }
 
-/* Whether a key has an entry of this kind, or a value in the file of which one can be made. */
-static int has_kind(const struct gguf *g, const char *key, enum kl_gguf_kind kind) {
-    const struct entry *e = find(g, key);
-    const struct kl_gguf_value *v = e ? NULL : find_in_file(g, key);
-    if (!e && !v) return NOT_FOUND;
-    return (e ? e->kind : v->kind) == kind ? 0 : WRONG_TYPE;
-}
+/* What a key has: an array that was set, a value of the file from which one is made, or strings. */
+struct found {
+    enum kl_gguf_kind kind;
+    struct kl_array *array;
+    const struct kl_gguf_value *in_file;
+    const char *const *texts;
+    size_t n_texts;
+};
 
-/* The entry of a key, if it is of this kind; else *rc says why not, or c has an error. */
-static struct entry *look(struct kl_call *c, mlx_io_gguf io, const char *key,
-                          enum kl_gguf_kind kind, int *rc) {
-    struct gguf *g = in_gguf(c, io, key);
-    *rc = g ? has_kind(g, key, kind) : 0;
-    if (!g || *rc) return NULL;
-    struct entry *e = find(g, key), made;
-    if (e) return e;
-    if (entry_of(&made, find_in_file(g, key), &c->err) || put(g, &made, false, &c->err))
-        return NULL;
-    return &g->entries[g->n - 1];
+/* Whether the key has a value of this kind. NOT_FOUND, WRONG_TYPE. */
+static int find(struct found *f, const struct gguf *g, const char *key, enum kl_gguf_kind kind) {
+    const struct kl_map_entry *e = kl_map_find(g->values, key);
+    if (e) {
+        const struct value *v = e->value;
+        *f = (struct found){v->kind, v->array, NULL, v->texts.items, v->texts.n};
+    } else {
+        const struct kl_gguf_value *v = find_in_file(g, key);
+        if (!v) return NOT_FOUND;
+        *f = (struct found){.kind = (enum kl_gguf_kind)v->kind, .in_file = v};
+        if (v->kind != KL_GGUF_ARRAY) f->texts = v->texts;
+        if (v->kind != KL_GGUF_ARRAY) f->n_texts = v->kind == KL_GGUF_STRING ? 1 : v->n;
+    }
+    return f->kind == kind ? 0 : WRONG_TYPE;
 }
 
 int mlx_io_gguf_get_metadata_array(mlx_array *arr, mlx_io_gguf io, const char *key) {
     struct kl_call c = kl_call_begin(__func__, arr);
-    int rc;
-    const struct entry *e = look(&c, io, key, KL_GGUF_ARRAY, &rc);
-    return rc ? rc : kl_call_end(&c, arr, e ? kl_array_retain(e->array) : NULL);
+    const struct gguf *g = in_gguf(&c, io, key);
+    struct found f;
+    struct kl_array *a = NULL;
+    const int rc = g ? find(&f, g, key, KL_GGUF_ARRAY) : 0;
+    if (rc) return rc;
+    if (g && f.array) {
+        a = kl_array_retain(f.array);
+    } else if (g) {
+        const int n = (int)f.in_file->n;
+        kl_array_new_data(&a, f.in_file->data, f.in_file->dtype, f.in_file->is_list, &n, &c.err);
+    }
+    return kl_call_end(&c, arr, a);
 }
 
 int mlx_io_gguf_get_metadata_string(mlx_string *str, mlx_io_gguf io, const char *key) {
     struct kl_call c = kl_call_begin(__func__, str);
-    int rc;
-    const struct entry *e = look(&c, io, key, KL_GGUF_STRING, &rc);
+    const struct gguf *g = in_gguf(&c, io, key);
+    struct found f;
+    const int rc = g ? find(&f, g, key, KL_GGUF_STRING) : 0;
     if (rc) return rc;
-    char *text = e ? kl_strdup(*(char **)e->texts.items) : NULL;
-    if (e && !text) kl_fail_nomem(&c.err);
+    char *text = g ? kl_strdup(f.texts[0]) : NULL;
+    if (g && !text) kl_fail_nomem(&c.err);
     return kl_call_end_text(&c, str, text);
 }
 
 int mlx_io_gguf_get_metadata_vector_string(mlx_vector_string *vstr, mlx_io_gguf io,
                                            const char *key) {
     struct kl_call c = kl_call_begin(__func__, vstr);
-    int rc;
-    const struct entry *e = look(&c, io, key, KL_GGUF_STRINGS, &rc);
+    const struct gguf *g = in_gguf(&c, io, key);
+    struct found f;
+    const int rc = g ? find(&f, g, key, KL_GGUF_STRINGS) : 0;
     if (rc) return rc;
     struct kl_vec *made = c.err ? NULL : kl_vec_new(&c.err);
-    if (!c.err) kl_vec_dup(&kl_vec_of_strings, made, &e->texts, &c.err);
+    if (!c.err) kl_vec_take(&kl_vec_of_strings, made, f.texts, f.n_texts, &c.err);
     return end_with_texts(&c, vstr, made);
 }
 
@@ -244,7 +235,8 @@ static int has(const char *func, bool *flag, mlx_io_gguf io, const char *key,
                enum kl_gguf_kind kind) {
     struct kl_call c = kl_call_begin(func, flag);
     const struct gguf *g = in_gguf(&c, io, key);
-    const int rc = g ? has_kind(g, key, kind) : 0;
+    struct found f;
+    const int rc = g ? find(&f, g, key, kind) : 0;
     if (!c.err) *flag = rc == 0;
     return rc == NOT_FOUND ? rc : kl_call_end_plain(&c);
 }
@@ -271,13 +263,12 @@ int mlx_io_gguf_set_array(mlx_io_gguf io, const char *key, const mlx_array arr) 
     return kl_call_end_plain(&c);
 }
 
-static void set(struct kl_call *c, mlx_io_gguf io, struct entry *e, const char *key) {
+/* Sets what v has, which is taken, also on failure. */
+static int set(struct kl_call *c, mlx_io_gguf io, struct value *v, const char *key) {
     struct gguf *g = in_gguf(c, io, key);
-    if (!c->err && !(e->key = kl_strdup(key))) kl_fail_nomem(&c->err);
-    if (c->err)
-        entry_clear(e);
-    else
-        put(g, e, true, &c->err);
+    if (!c->err) kl_map_insert(g->values, key, v, &c->err);
+    value_clear(v);
+    return kl_call_end_plain(c);
 }
 
 int mlx_io_gguf_set_metadata_array(mlx_io_gguf io, const char *key, const mlx_array marr) {
@@ -285,28 +276,25 @@ int mlx_io_gguf_set_metadata_array(mlx_io_gguf io, const char *key, const mlx_ar
     struct kl_array *a = kl_in(&c, marr, "marr");
     if (a && a->t.ndim > 1)
         kl_fail(&c.err, KL_ESHAPE, "metadata has at most one axis, not %d", a->t.ndim);
-    struct entry e = {.kind = KL_GGUF_ARRAY, .array = c.err ? NULL : kl_array_retain(a)};
-    set(&c, io, &e, key);
-    return kl_call_end_plain(&c);
+    struct value v = {.kind = KL_GGUF_ARRAY, .array = c.err ? NULL : kl_array_retain(a)};
+    return set(&c, io, &v, key);
 }
 
 int mlx_io_gguf_set_metadata_string(mlx_io_gguf io, const char *key, const char *mstr) {
     struct kl_call c = {.func = __func__};
-    struct entry e = {.kind = KL_GGUF_STRING};
+    struct value v = {.kind = KL_GGUF_STRING};
     kl_need(&c, mstr, "mstr");
-    if (!c.err) kl_vec_take(&kl_vec_of_strings, &e.texts, &mstr, 1, &c.err);
-    set(&c, io, &e, key);
-    return kl_call_end_plain(&c);
+    if (!c.err) kl_vec_take(&kl_vec_of_strings, &v.texts, &mstr, 1, &c.err);
+    return set(&c, io, &v, key);
 }
 
 int mlx_io_gguf_set_metadata_vector_string(mlx_io_gguf io, const char *key,
                                            const mlx_vector_string mvstr) {
     struct kl_call c = {.func = __func__};
-    struct entry e = {.kind = KL_GGUF_STRINGS};
+    struct value v = {.kind = KL_GGUF_STRINGS};
     const struct kl_vec *given = kl_in_vec(&c, mvstr.ctx, "mvstr");
-    if (!c.err) kl_vec_dup(&kl_vec_of_strings, &e.texts, given, &c.err);
-    set(&c, io, &e, key);
-    return kl_call_end_plain(&c);
+    if (!c.err) kl_vec_dup(&kl_vec_of_strings, &v.texts, given, &c.err);
+    return set(&c, io, &v, key);
 }
 
 /* ---- saving ---- */
@@ -322,35 +310,38 @@ static void *elements_of(struct kl_array *a, struct kl_error **err) {
     return p;
 }
 
-static int value_of(struct kl_gguf_value *v, const struct entry *e, struct kl_error **err) {
-    *v = (struct kl_gguf_value){.key = e->key, .kind = (uint8_t)e->kind};
-    if (e->kind != KL_GGUF_ARRAY) {
-        v->texts = e->texts.items;
-        v->n = (uint32_t)e->texts.n;
+static int value_of(struct kl_gguf_value *v, const struct kl_map_entry *e, struct kl_error **err) {
+    const struct value *from = e->value;
+    struct kl_array *a = from->array;
+    *v = (struct kl_gguf_value){.key = e->key, .kind = (uint8_t)from->kind};
+    if (from->kind != KL_GGUF_ARRAY) {
+        v->texts = from->texts.items;
+        v->n = (uint32_t)from->texts.n;
         return KL_OK;
     }
-    if (e->array->t.size > INT32_MAX)
+    if (a->t.size > INT32_MAX)
         return kl_fail(err, KL_ELIMIT, "the metadata '%.100s' has over 2147483647 numbers", e->key);
-    v->dtype = e->array->t.dtype;
-    v->is_list = e->array->t.ndim > 0;
-    v->n = (uint32_t)e->array->t.size;
-    KL_TRY(kl_eval((struct kl_array *[]){e->array}, 1, err));
-    return (v->data = elements_of(e->array, err)) ? KL_OK : KL_ENOMEM;
+    v->dtype = a->t.dtype;
+    v->is_list = a->t.ndim > 0;
+    v->n = (uint32_t)a->t.size;
+    KL_TRY(kl_eval(&a, 1, err));
+    return (v->data = elements_of(a, err)) ? KL_OK : KL_ENOMEM;
 }
 
 static int save(const char *path, const struct gguf *g, struct kl_error **err) {
-    const size_t n_file = g->file ? g->file->n_values : 0;
+    const size_t n_file = g->file ? g->file->n_values : 0, n_set = g->values->n;
     struct kl_named *tensors = kl_malloc((g->arrays->n + 1) * sizeof *tensors);
-    struct kl_gguf_value *values = kl_calloc(g->n + n_file + 1, sizeof *values);
+    struct kl_gguf_value *values = kl_calloc(n_set + n_file + 1, sizeof *values);
     int rc = tensors && values ? KL_OK : kl_fail_nomem(err);
     for (size_t i = 0; i < g->arrays->n && !rc; i++)
         tensors[i] = (struct kl_named){g->arrays->entries[i].key, g->arrays->entries[i].value};
-    for (size_t i = 0; i < g->n && !rc; i++) rc = value_of(&values[i], &g->entries[i], err);
-    size_t n = g->n;
+    for (size_t i = 0; i < n_set && !rc; i++)
+        rc = value_of(&values[i], &g->values->entries[i], err);
+    size_t n = n_set;
     for (size_t i = 0; i < n_file && !rc; i++)
-        if (!find(g, g->file->values[i].key)) values[n++] = g->file->values[i];
+        if (!kl_map_find(g->values, g->file->values[i].key)) values[n++] = g->file->values[i];
     if (!rc) rc = kl_save_gguf(path, tensors, g->arrays->n, values, n, err);
-    for (size_t i = 0; values && i < g->n; i++)
+    for (size_t i = 0; values && i < n_set; i++)
         if (values[i].kind == KL_GGUF_ARRAY) kl_free((void *)values[i].data);
     kl_free(values);
     kl_free(tensors);

@@ -135,8 +135,8 @@ static void assign_map(void **ctx, struct kl_map *made) {
 static int load_safetensors(struct kl_call *c, mlx_map_string_to_array *res_0,
                             mlx_map_string_to_string *res_1, struct kl_source *src) {
     struct kl_file *f = NULL;
-    struct kl_map *tensors = c->err ? NULL : kl_map_new(KL_MAP_ARRAYS, &c->err);
-    struct kl_map *metadata = c->err ? NULL : kl_map_new(KL_MAP_STRINGS, &c->err);
+    struct kl_map *tensors = c->err ? NULL : kl_map_new(&kl_map_of_arrays, &c->err);
+    struct kl_map *metadata = c->err ? NULL : kl_map_new(&kl_map_of_strings, &c->err);
     if (!c->err && kl_file_open(&f, src, KL_FORMAT_SAFETENSORS, &c->err) == 0)
         file_to_maps(c, f, tensors, metadata);
     kl_file_close(f);

@@ -168,7 +168,7 @@ int keel_file_load(mlx_array *res, keel_file file, const char *name, keel_load l
 
 /* A map of lazy arrays of all tensors in f; NULL with the error noted. */
 static struct kl_map *load_all(struct kl_call *c, struct kl_file *f, struct kl_load *load) {
-    struct kl_map *map = kl_map_new(KL_MAP_ARRAYS, &c->err);
+    struct kl_map *map = kl_map_new(&kl_map_of_arrays, &c->err);
     for (size_t i = 0; map && i < f->n && !c->err; i++) {
         struct kl_array *a;
         if (kl_file_array(&a, f, i, load, &c->err)) break;

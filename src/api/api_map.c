@@ -7,14 +7,14 @@
 enum { NOT_FOUND = 2 };
 
 /* ---- what both kinds share; a handle is passed as its ctx ---- */
-static void *new_map(const char *func, enum kl_map_kind kind) {
+static void *new_map(const char *func, const struct kl_map_kind *kind) {
     struct kl_call c = {.func = func};
     struct kl_map *m = kl_map_new(kind, &c.err);
     kl_call_end_plain(&c);
     return m;
 }
 
-static int set(const char *func, enum kl_map_kind kind, void **ctx, void *src) {
+static int set(const char *func, const struct kl_map_kind *kind, void **ctx, void *src) {
     struct kl_call c = kl_call_begin(func, ctx);
     const struct kl_map *from = kl_in_map(&c, src, "src");
     struct kl_map *fresh = c.err || *ctx ? NULL : kl_map_new(kind, &c.err);
@@ -65,11 +65,11 @@ static const struct kl_map_entry *iterator_at(struct kl_call *c, const struct it
 
 /* ---- string to array ---- */
 mlx_map_string_to_array mlx_map_string_to_array_new(void) {
-    return (mlx_map_string_to_array){new_map(__func__, KL_MAP_ARRAYS)};
+    return (mlx_map_string_to_array){new_map(__func__, &kl_map_of_arrays)};
 }
 
 int mlx_map_string_to_array_set(mlx_map_string_to_array *map, const mlx_map_string_to_array src) {
-    return set(__func__, KL_MAP_ARRAYS, map ? &map->ctx : NULL, src.ctx);
+    return set(__func__, &kl_map_of_arrays, map ? &map->ctx : NULL, src.ctx);
 }
 
 int mlx_map_string_to_array_free(mlx_map_string_to_array map) {
@@ -120,12 +120,12 @@ int mlx_map_string_to_array_iterator_next(const char **key, mlx_array *value,
 
 /* ---- string to string ---- */
 mlx_map_string_to_string mlx_map_string_to_string_new(void) {
-    return (mlx_map_string_to_string){new_map(__func__, KL_MAP_STRINGS)};
+    return (mlx_map_string_to_string){new_map(__func__, &kl_map_of_strings)};
 }
 
 int mlx_map_string_to_string_set(mlx_map_string_to_string *map,
                                  const mlx_map_string_to_string src) {
-    return set(__func__, KL_MAP_STRINGS, map ? &map->ctx : NULL, src.ctx);
+    return set(__func__, &kl_map_of_strings, map ? &map->ctx : NULL, src.ctx);
 }
 
 int mlx_map_string_to_string_free(mlx_map_string_to_string map) {

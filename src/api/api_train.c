@@ -591,7 +591,7 @@ static struct kl_array **load_state(struct kl_call *c, struct kl_file *f,
 }
 
 static struct kl_map *load_texts(struct kl_call *c, const struct kl_file *f) {
-    struct kl_map *texts = c->err ? NULL : kl_map_new(KL_MAP_STRINGS, &c->err);
+    struct kl_map *texts = c->err ? NULL : kl_map_new(&kl_map_of_strings, &c->err);
     for (size_t i = 0; texts && i < f->n_metadata && !c->err; i++)
         kl_map_insert(texts, f->metadata[i].key, f->metadata[i].value, &c->err);
     return texts;

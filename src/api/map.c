@@ -61,7 +61,19 @@ static uint64_t hash(const char *key) {
 }
 
 /* ---- the table ---- */
-struct kl_map *kl_map_new(enum kl_map_kind kind, struct kl_error **err) {
+static void *array_dup(const void *value) {
+    return kl_array_retain((struct kl_array *)value);
+}
+static void array_drop(void *value) {
+    kl_array_release(value);
+}
+static void *string_dup(const void *value) {
+    return kl_strdup(value);
+}
+const struct kl_map_kind kl_map_of_arrays = {array_dup, array_drop};
+const struct kl_map_kind kl_map_of_strings = {string_dup, kl_free};
+
+struct kl_map *kl_map_new(const struct kl_map_kind *kind, struct kl_error **err) {
     struct kl_map *m = kl_calloc(1, sizeof *m);
     if (!m) {
         kl_fail_nomem(err);
@@ -77,22 +89,10 @@ struct kl_map *kl_map_retain(struct kl_map *m) {
     return m;
 }
 
-static void value_drop(const struct kl_map *m, void *value) {
-    if (m->kind == KL_MAP_ARRAYS)
-        kl_array_release(value);
-    else
-        kl_free(value);
-}
-
-static void *value_dup(const struct kl_map *m, const void *value) {
-    if (m->kind == KL_MAP_ARRAYS) return kl_array_retain((struct kl_array *)value);
-    return kl_strdup(value);
-}
-
 static void content_drop(struct kl_map *m) {
     for (size_t i = 0; i < m->n; i++) {
         kl_free(m->entries[i].key);
-        value_drop(m, m->entries[i].value);
+        m->kind->drop(m->entries[i].value);
     }
     kl_free(m->entries);
     kl_free(m->slots);
@@ -147,14 +147,14 @@ int kl_map_insert(struct kl_map *m, const char *key, const void *value, struct k
     struct kl_map_entry *there = kl_map_find(m, key);
     if (!there) KL_TRY(grow(m, err));
     char *own_key = there ? NULL : kl_strdup(key);
-    void *own_value = value_dup(m, value);
+    void *own_value = m->kind->dup(value);
     if (!own_value || (!there && !own_key)) {
         kl_free(own_key);
-        if (own_value) value_drop(m, own_value);
+        if (own_value) m->kind->drop(own_value);
         return kl_fail_nomem(err);
     }
     if (there) {
-        value_drop(m, there->value);
+        m->kind->drop(there->value);
         there->value = own_value;
         return 0;
     }

@@ -148,6 +148,53 @@ static void many_numbers(void **state) {
     mlx_stream_free(s);
 }
 
+/* Metadata of a file stays in the file's memory: what a call gives out is the caller's alone, so a
+ * program that reads all keys of a long list does not hold them twice. */
+static void many_keys(void **state) {
+    enum { N = 3000 };
+    char key[16], text[24], path[4096];
+    mlx_io_gguf g = mlx_io_gguf_new(), back = mlx_io_gguf_new();
+    mlx_stream s = mlx_default_cpu_stream_new();
+    snprintf(path, sizeof path, "%s", kl_test_path("keys.gguf"));
+    for (int i = 0; i < 2 * N; i++) { /* each twice: the second replaces the first */
+        snprintf(key, sizeof key, "key %d", i % N);
+        snprintf(text, sizeof text, "value %d", i);
+        const char *both[] = {text, key};
+        mlx_vector_string words = mlx_vector_string_new_data(both, 2);
+        if (i % 2)
+            assert_int_equal(mlx_io_gguf_set_metadata_string(g, key, text), 0);
+        else
+            assert_int_equal(mlx_io_gguf_set_metadata_vector_string(g, key, words), 0);
+        mlx_vector_string_free(words);
+    }
+    assert_int_equal(mlx_save_gguf(path, g), 0);
+    assert_int_equal(mlx_load_gguf(&back, path, s), 0);
+    assert_int_equal(mlx_io_gguf_set_metadata_string(back, "key 1", "own"), 0);
+    const int64_t live = kl_test_n_live();
+    for (int i = 0; i < N; i++) {
+        mlx_string one = mlx_string_new();
+        mlx_vector_string words = mlx_vector_string_new();
+        char *first;
+        snprintf(key, sizeof key, "key %d", i);
+        snprintf(text, sizeof text, "value %d", i + N);
+        if (i % 2) {
+            assert_int_equal(mlx_io_gguf_get_metadata_string(&one, back, key), 0);
+            assert_string_equal(mlx_string_data(one), i == 1 ? "own" : text);
+        } else {
+            assert_int_equal(mlx_io_gguf_get_metadata_vector_string(&words, back, key), 0);
+            assert_int_equal(mlx_vector_string_size(words), 2);
+            assert_int_equal(mlx_vector_string_get(&first, words, 0), 0);
+            assert_string_equal(first, text);
+        }
+        mlx_vector_string_free(words);
+        mlx_string_free(one);
+    }
+    assert_int_equal(kl_test_n_live(), live);
+    mlx_stream_free(s);
+    mlx_io_gguf_free(g);
+    mlx_io_gguf_free(back);
+}
+
 static void errors(void **state) {
     mlx_io_gguf none = {NULL}, g = mlx_io_gguf_new();
     mlx_array a = mlx_array_new(), bools = mlx_array_new_bool(true);
@@ -172,6 +219,7 @@ static void errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(set_look_save_load),
-                                       cmocka_unit_test(many_numbers), cmocka_unit_test(errors)};
+                                       cmocka_unit_test(many_numbers), cmocka_unit_test(many_keys),
+                                       cmocka_unit_test(errors)};
     return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

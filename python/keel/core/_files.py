@@ -64,15 +64,16 @@ def _descriptor(file):
     return os.dup(file.fileno())
 
 
-def _load_from(file, kind):
+def _load_from(file, kind, with_metadata):
     if isinstance(file, str):
-        return _core._load(file, kind, False)
+        return _core._load(file, kind, False, with_metadata)
     descriptor = _descriptor(file)
     if descriptor is not None:
-        return _core._load(descriptor, kind, False)
+        return _core._load(descriptor, kind, False, with_metadata)
     # The program may close the file after this call. One that is a BytesIO with a read of its own
     # is read when the arrays are needed: its bytes are in memory already.
-    return _core._load(file, kind, not isinstance(file, io.BytesIO) or type(file) is io.BytesIO)
+    now = not isinstance(file, io.BytesIO) or type(file) is io.BytesIO
+    return _core._load(file, kind, now, with_metadata)
 
 
 def load(file, /, format=None, return_metadata=False, *, stream=None):
@@ -82,9 +83,9 @@ def load(file, /, format=None, return_metadata=False, *, stream=None):
     name = file if isinstance(file, str) else getattr(file, "name", "")
     kind = format or (name.rpartition(".")[2] if isinstance(name, str) else "")
     if kind == "gguf" and isinstance(file, str):
-        arrays, metadata = _core._load_gguf(file)
+        arrays, metadata = _core._load_gguf(file, return_metadata)
         return (arrays, metadata) if return_metadata else arrays
-    arrays, metadata = _load_from(file, _FORMATS.get(kind, 0))
+    arrays, metadata = _load_from(file, _FORMATS.get(kind, 0), return_metadata)
     if kind == "npy" or list(arrays) == [""]:
         if return_metadata:
             raise ValueError("load(): a .npy file has no metadata")
