@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/bounds.h"
+#include "base/op/bounds.h"
 #include "mlx/c/mlx.h"
 
 /* Each round times every case in three modes, in changing order: with checks, without, and without

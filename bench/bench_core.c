@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/buffer.h"
+#include "base/value/buffer.h"
 #include "graph/array.h"
 #include "mlx/c/mlx.h"
 

@@ -11,6 +11,13 @@ BEGIN { n = split("base backend runtime graph ops io dist transforms api", a, " 
 { to = ""; for (i = 1; i < NF; i++) if ($i ~ /include/) to = $(i + 1) }
 !(to in rank) || rank[to] > rank[$2] { print "upward include: " $0; bad = 1 }
 END { exit bad }' || bad=1
+# base: what lies in the folder itself, then number, value and op.
+grep -rnE '^[ \t]*#[ \t]*include "base/' src/base | awk -F: '
+BEGIN { rank["number"] = 1; rank["value"] = 2; rank["op"] = 3 }
+{ n = split($1, from, "/"); split($3, to, /["\/]/)
+  a = n == 4 ? rank[from[3]] : 0; b = to[3] in rank ? rank[to[3]] : 0
+  if (b > a) { print "upward include: " $0; bad = 1 } }
+END { exit bad }' || bad=1
 # The CPU's kernels: vector, then operand, then math, then the families, none of which includes another.
 grep -rnE '^[ \t]*#[ \t]*include "backend/cpu/[a-z]+/' src/backend/cpu --include='*.[ch]' --include='*.inc' | awk -F'[/:"]' '
 BEGIN { rank["vector"] = 1; rank["operand"] = 2; rank["math"] = 3 }

@@ -76,7 +76,7 @@ def axis(names, *more):
 
 def rows(kind, exact):
     """The names of the KL_UNARY or KL_BINARY rows of the table of operations, those that round or those that do not."""
-    table = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../src/base/op_list.def")).read()
+    table = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../src/base/op/op_list.def")).read()
     found = [[c.strip() for c in r.split(",")] for r in re.findall(rf"^KL_{kind}\((.*)\)$", table, re.M)]
     return " ".join(r[3].removeprefix("mlx_") for r in found if (r[7] == "0" and r[8] == "0") == exact)
 
@@ -127,7 +127,7 @@ FAMILIES = [
         ("randint", lambda d, s: call("random_randint", array([0], (), "int32"), array([9], (), "int32"), ints(5), C.c_size_t(1), DTYPES.index(d), NONE, s))]),
 ]
 
-# What has no rule in base/op_list.def, and why: names, columns, reason. tools/check-rows.sh compares this with the table of operations.
+# What has no rule in base/op/op_list.def, and why: names, columns, reason. tools/check-rows.sh compares this with the table of operations.
 WITHOUT = [
     ("floor ceil round logical_not bitwise_invert equal not_equal less less_equal greater greater_equal logical_and logical_or floor_divide bitwise_and bitwise_or bitwise_xor left_shift right_shift all any", "vjp", "constant almost everywhere, or not a number that has a gradient"),
     ("to_fp8 from_fp8", "vjp", "from or to codes, which are integers"),

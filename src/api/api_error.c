@@ -13,10 +13,10 @@
 
 #include "api/handles.h"
 #include "base/alloc.h"
-#include "base/capture.h"
-#include "base/failures.h"
 #include "base/fork_locks.h"
 #include "base/thread.h"
+#include "base/value/capture.h"
+#include "base/value/failures.h"
 
 /* ---- the public codes equal the internal ones ---- */
 #define KL_CODE(NAME, number, text) _Static_assert((int)KEEL_##NAME == (number), "keel/error.h");

@@ -6,7 +6,7 @@
 /* Delivers e, which is taken and never NULL, for the API function `func`. The error counts as
  * reported, becomes the calling thread's last error, and is given to the handler. The handler is
  * called last, with no lock and no memory held, so it may longjmp. An error that names no operation
- * gets the name func. While a callback of a reader is captured (base/capture.h) the error goes
+ * gets the name func. While a callback of a reader is captured (capture.h) the error goes
  * there instead of to the handler. Returns 1, the return value of a failing function. */
 int kl_api_raise(const char *func, struct kl_error *e);
 

@@ -1,5 +1,5 @@
 /* api_ops_math.c - mlx/c/ops.h and keel/ops.h: the element-wise functions of one and of two numbers
- * that base/op_list.def lists in its column `function`, where, and the matrix product. */
+ * that base/op/op_list.def lists in its column `function`, where, and the matrix product. */
 #include <keel/ops.h>
 
 #include "api/api_ops.h"
@@ -7,7 +7,7 @@
 #define KL_OP(...)
 #define KL_UNARY(ID, name, builder, function, ...) KL_API_UNARY(function, builder)
 #define KL_BINARY(ID, name, builder, function, ...) KL_API_BINARY(function, builder)
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 
 KL_API_BINARY(mlx_matmul, kl_matmul)
 

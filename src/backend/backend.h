@@ -6,7 +6,7 @@
  * function here may block, except read, write and finish_waiting. The caller of launch, flush and
  * waits_for holds the executor role of the stream's queue. */
 #pragma once
-#include "base/task.h"
+#include "base/op/task.h"
 
 struct kl_backend;
 struct kl_queue; /* what a backend keeps per stream; the CPU has none */

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "base/index.h"
-#include "base/out_of_range.h"
+#include "base/op/index.h"
+#include "base/value/out_of_range.h"
 
 /* Writes "at position 7" or "lane 3, at position 7"; returns the position within the lane. */
 static int64_t place_of(char *text, size_t size, struct kl_origin origin, enum kl_op_id op,

@@ -1,12 +1,12 @@
 /* fault.h - makes the error of a checked operation from the position that its kernel recorded. */
 #pragma once
-#include "base/task.h"
+#include "base/op/task.h"
 
 /* Sets *err to KL_EINDEX with index, axis, axis size, position and stream, and returns the code.
  * Axis and position are those of the operation that the user wrote, in the lane that the message
- * gives. With KEEL_OUT_OF_RANGE=zero (base/out_of_range.h) it counts the operation instead, leaves
+ * gives. With KEEL_OUT_OF_RANGE=zero (out_of_range.h) it counts the operation instead, leaves
  * *err alone and returns KL_OK.
- * `read` reads the index values (see base/index.h); without them the error has only the
+ * `read` reads the index values (see base/op/index.h); without them the error has only the
  * position. */
 int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name,
                   struct kl_origin origin, const void *params, int n_in,

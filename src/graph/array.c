@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bounds.h"
-#include "base/half.h"
-#include "base/op_params.h"
+#include "base/number/half.h"
+#include "base/op/bounds.h"
+#include "base/op/op_params.h"
 #include "base/refs.h"
 #include "graph/node.h"
 #include "graph/proof.h"

@@ -6,8 +6,8 @@
  * then it owns them until it is done, and they no longer own it. Nothing here recurses: a graph may
  * be a million nodes deep. Any thread may build, retain and release. */
 #pragma once
-#include "base/task.h"
-#include "base/tensor.h"
+#include "base/op/task.h"
+#include "base/value/tensor.h"
 #include "runtime/stream.h"
 
 struct kl_node;

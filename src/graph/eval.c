@@ -5,8 +5,8 @@
  * first claim. All streams therefore see evaluations in one total order, and every wait is for an
  * earlier ticket of that order. */
 #include "base/alloc.h"
-#include "base/failures.h"
-#include "base/wait_hook.h"
+#include "base/value/failures.h"
+#include "base/value/wait_hook.h"
 #include "graph/arrange.h"
 #include "graph/node.h"
 #include "graph/recompute.h"

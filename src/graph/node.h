@@ -1,7 +1,7 @@
 /* node.h - a node: one operation with its inputs and outputs. It becomes the task that streams
  * queue. Included inside graph/ and transforms/ only. */
 #pragma once
-#include "base/task.h"
+#include "base/op/task.h"
 #include "graph/array.h"
 
 struct kl_node {

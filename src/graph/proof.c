@@ -1,7 +1,7 @@
 /* proof.c - see proof.h. */
 #include "graph/proof.h"
 
-#include "base/index.h"
+#include "base/op/index.h"
 
 static bool fits(const struct kl_array *indices, int64_t size, int64_t extent) {
     if (indices->t.size == 0) return true;

@@ -8,6 +8,6 @@
 bool kl_op_indices_proved(enum kl_op_id op, const void *params, struct kl_array *const *in,
                           int n_in);
 
-/* Sets the range of a new output of op by the rule in the range column of base/op_list.def. */
+/* Sets the range of a new output of op by the rule in the range column of base/op/op_list.def. */
 void kl_op_prove_range(struct kl_array *out, enum kl_op_id op, struct kl_array *const *in,
                        int n_in);

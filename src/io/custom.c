@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/capture.h"
-#include "base/wait_hook.h"
+#include "base/value/capture.h"
+#include "base/value/wait_hook.h"
 
 struct kl_custom {
     bool has_codes; /* true: `at` is set; false: `ops` is set */

@@ -4,7 +4,7 @@
  * a scale for each 16 or 32 numbers besides. */
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/number/dtype.h"
 #include "io/gguf.h"
 
 static float half_at(const unsigned char *p) {

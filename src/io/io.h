@@ -28,7 +28,7 @@ struct kl_gguf_value;
 enum { KL_HEADER_MAX = 100000000, KL_FILE_MAX_NDIM = 64 };
 
 /* The callbacks of the MLX C API (mlx_io_vtable), for readers and for writers; each may be NULL.
- * They have no return code. A call failed if the callback raised an error (base/capture.h), or if
+ * They have no return code. A call failed if the callback raised an error (capture.h), or if
  * good() changed from true to false during the call. */
 struct kl_reader_ops {
     bool (*is_open)(void *desc);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/build.h"
 #include "ops/deferred.h"
 #include "ops/meet.h"

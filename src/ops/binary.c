@@ -1,4 +1,4 @@
-/* binary.c - the most common element-wise functions of two numbers, and where. base/op_list.def has
+/* binary.c - the most common element-wise functions of two numbers, and where. op_list.def has
  * the dtype rules of these operations. */
 #include "ops/build.h"
 #include "ops/meet.h"

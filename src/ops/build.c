@@ -1,5 +1,5 @@
 /* build.c - the table of functions that make operations again: the column build of
- * base/op_list.def; and the checks of parameters that these functions share. */
+ * base/op/op_list.def; and the checks of parameters that these functions share. */
 #include "ops/build.h"
 
 #include <string.h>
@@ -11,14 +11,14 @@ static kl_unary_fn *const unary_builders[KL_N_OPS] = {
 #define KL_OP(...)
 #define KL_BINARY(...)
 #define KL_UNARY(ID, name, builder, ...) [KL_OP_##ID] = builder,
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 };
 
 static kl_binary_fn *const binary_builders[KL_N_OPS] = {
 #define KL_OP(...)
 #define KL_UNARY(...)
 #define KL_BINARY(ID, name, builder, ...) [KL_OP_##ID] = builder,
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 };
 
 static int kl_rebuild_unary(const struct kl_build *b, struct kl_array **out,
@@ -41,7 +41,7 @@ static const struct {
 } rows[KL_N_OPS] = {
 #define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
     [KL_OP_##ID] = {build, n_in},
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 };
 
 bool kl_op_can_build(enum kl_op_id op) {

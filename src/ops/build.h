@@ -5,12 +5,12 @@
 #pragma once
 #include <stddef.h>
 
-#include "base/op.h"
+#include "base/op/op.h"
 #include "graph/array.h"
 
 struct kl_build {
     enum kl_op_id op;
-    const void *params; /* a struct of base/op_params.h, by op; at any alignment */
+    const void *params; /* a struct of base/op/op_params.h, by op; at any alignment */
     size_t params_bytes;
     struct kl_array *const *in; /* borrowed */
     int n_in;
@@ -33,10 +33,10 @@ typedef int kl_build_fn(const struct kl_build *b, struct kl_array **out, struct 
  * user). KL_EARG: the number of inputs or the parameters are not those of the operation; else the
  * errors of its builder. *out is unchanged on failure. */
 int kl_op_build(const struct kl_build *b, struct kl_array **out, struct kl_error **err);
-/* Whether op can be made again: it has a function in the column `build` of base/op_list.def. */
+/* Whether op can be made again: it has a function in the column `build` of base/op/op_list.def. */
 bool kl_op_can_build(enum kl_op_id op);
 
-/* The functions that rows of base/op_list.def name; each is defined beside the builder of its
+/* The functions that rows of base/op/op_list.def name; each is defined beside the builder of its
  * operation. */
 kl_build_fn kl_rebuild_copy, kl_rebuild_cast, kl_rebuild_round, kl_rebuild_from_fp8;
 kl_build_fn kl_rebuild_where, kl_rebuild_reshape, kl_rebuild_transpose, kl_rebuild_broadcast;

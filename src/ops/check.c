@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/index.h"
+#include "base/op/index.h"
 
 int kl_check_array(const struct kl_array *a, const char *what, struct kl_error **err) {
     if (!a) return kl_fail(err, KL_EARG, "%s is an empty array handle; an array is needed", what);

@@ -3,7 +3,7 @@
  * operations of the same kind, and so are transposed convolutions. */
 #include <string.h>
 
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/build.h"
 #include "ops/convolution.h"
 #include "ops/deferred.h"

@@ -1,7 +1,7 @@
 /* convolution.h - what the rules of CONVOLUTION and CONVOLUTION_BACKWARD share. For src/ops
  * only. */
 #pragma once
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/terms.h"
 
 /* Checks what no operand decides: the number of spatial axes, strides, dilations, groups. KL_EARG,

@@ -1,7 +1,7 @@
 /* convolution_backward.c - the gradient of the weight of a convolution: the operation
  * CONVOLUTION_BACKWARD. It is linear in the input and in the cotangent, so its own gradients and
  * tangents are convolutions and itself. */
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/build.h"
 #include "ops/convolution.h"
 #include "ops/jvp.h"

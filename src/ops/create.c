@@ -2,7 +2,7 @@
 #include <limits.h>
 #include <math.h>
 
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/build.h"
 #include "ops/deferred.h"
 #include "ops/meet.h"

@@ -1,5 +1,5 @@
 /* fast.c - norms over the last axis, and rotary position embedding. */
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/build.h"
 #include "ops/deferred.h"
 #include "ops/meet.h"

@@ -1,6 +1,6 @@
 /* gather.c - gather, take, take_along_axis. The builders check what the shapes tell; whether an
  * index is in range is found out when the operation runs. */
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/build.h"
 #include "ops/deferred.h"
 #include "ops/indexed.h"

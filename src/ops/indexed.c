@@ -1,7 +1,7 @@
 /* indexed.c - see indexed.h. */
 #include "ops/indexed.h"
 
-#include "base/out_of_range.h"
+#include "base/value/out_of_range.h"
 #include "ops/meet.h"
 #include "ops/views.h"
 

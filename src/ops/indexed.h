@@ -19,7 +19,7 @@ int kl_meet_along(struct kl_array **a_out, struct kl_array **indices_out, struct
 
 /* Indices of n things as numbers from 0 to n - 1 of dtype, int32 or uint32. Evaluating them fails
  * at the first that is out of range, in the name of alias; negative ones count from the end. With
- * KEEL_OUT_OF_RANGE=zero (base/out_of_range.h) such an index is 0, and *valid says which ones are
+ * KEEL_OUT_OF_RANGE=zero (out_of_range.h) such an index is 0, and *valid says which ones are
  * good; otherwise *valid is NULL. Indices of 0 things fail here. */
 struct kl_array *kl_term_checked(struct kl_terms *t, struct kl_array *indices, int n,
                                  enum kl_dtype dtype, enum kl_alias alias, struct kl_array **valid);

@@ -12,7 +12,7 @@ static kl_unary_rule *const unary_rules[KL_N_OPS] = {
 #define KL_UNARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
                  range, gradient)                                                            \
     [KL_OP_##ID] = gradient,
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 };
 
 static kl_binary_rule *const binary_rules[KL_N_OPS] = {
@@ -21,13 +21,13 @@ static kl_binary_rule *const binary_rules[KL_N_OPS] = {
 #define KL_BINARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
                   range, gradient)                                                            \
     [KL_OP_##ID] = gradient,
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 };
 
 static kl_jvp_fn *const rules[KL_N_OPS] = {
 #define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
     [KL_OP_##ID] = jvp,
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 };
 
 kl_jvp_fn *kl_jvp_rule(enum kl_op_id op) {

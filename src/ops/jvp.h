@@ -1,10 +1,10 @@
 /* jvp.h - the Jacobian-vector product of each operation: how the derivatives of its inputs along
  * one direction give those of its outputs. Only operations whose product is cheaper to write down
- * than to derive have a rule, in the column jvp of base/op_list.def. For the others
+ * than to derive have a rule, in the column jvp of base/op/op_list.def. For the others
  * transforms/forward.c derives it from the rule of vjp.h, which is linear in the cotangent: its
  * transpose is the product that is wanted. */
 #pragma once
-#include "base/op.h"
+#include "base/op/op.h"
 #include "graph/array.h"
 
 /* One operation of the graph. All pointers are borrowed. */
@@ -26,7 +26,7 @@ typedef int kl_jvp_fn(const struct kl_jvp *j, struct kl_array **tangent, struct 
 
 /* NULL: the operation has no rule of its own. Rules are for real operands and results. */
 kl_jvp_fn *kl_jvp_rule(enum kl_op_id op);
-/* The rules that rows of base/op_list.def name. */
+/* The rules that rows of base/op/op_list.def name. */
 kl_jvp_fn kl_jvp_dequantize, kl_jvp_quantized_matmul;
 kl_jvp_fn kl_jvp_unary, kl_jvp_binary, kl_jvp_linear, kl_jvp_matmul, kl_jvp_logcumsumexp;
 kl_jvp_fn kl_jvp_convolution, kl_jvp_convolution_backward;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/ops.h"
 
 enum { MAX_NAME = 100 };
@@ -175,7 +175,7 @@ static int extent(const struct operand *a) {
     return a->ndim ? a->ndim : 1;
 }
 
-/* Writes the struct of base/kernel_desc.h. */
+/* Writes the struct of base/op/kernel_desc.h. */
 static void add_block(struct generator *g, const char *i64, const char *i32) {
     struct text *t = &g->text;
     add(t, "struct keel_params {\n");

@@ -3,7 +3,7 @@
  *
  * docs/kernels.md is the user's manual of the common dialect, mlx/c/fast.h that of CUDA's. */
 #pragma once
-#include "base/kernel_desc.h"
+#include "base/op/kernel_desc.h"
 #include "graph/array.h"
 
 /* What is the same for all calls of a kernel. Immutable; the struct owns its texts. */

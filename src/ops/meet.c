@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "graph/trace.h"
 #include "ops/ops.h"
 #include "ops/params.h"

@@ -41,7 +41,7 @@ int kl_map_unary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, en
 int kl_map_binary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
                   enum kl_dtype dtype, enum kl_dtype result, struct kl_stream *s,
                   struct kl_error **err);
-/* ---- builders for the KL_UNARY and KL_BINARY rows of base/op_list.def ----
+/* ---- builders for the KL_UNARY and KL_BINARY rows of base/op/op_list.def ----
  * Operands are checked and converted, and the result has the dtype that the row says. Some rows
  * name dtypes that the kernel never gets (KL_COMPUTES_WHOLE, _COMPLEX, _NO_BOOL). For a unary
  * operation an operand of such a dtype is itself the result; for a binary operation the caller

@@ -2,7 +2,7 @@
  * own gradient and batches, which are made of ordinary operations. The formulas are those of Ba,
  * Kiros and Hinton, "Layer Normalization" (2016), and Zhang and Sennrich, "Root Mean Square Layer
  * Normalization" (2019), differentiated. */
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/terms.h"

@@ -227,12 +227,12 @@ int kl_stack_axis(struct kl_array **out, struct kl_array *const *arrays, size_t 
                   struct kl_stream *s, struct kl_error **err);
 
 /* ---- unary.c, binary.c, transcendental.c, rounding.c, bitwise.c: element-wise ----
- * Functions of one and of two numbers. base/op_list.def lists them with their dtype rules;
+ * Functions of one and of two numbers. base/op/op_list.def lists them with their dtype rules;
  * mlx/c/ops.h and keel/ops.h say what they compute. */
 #define KL_OP(...)
 #define KL_UNARY(ID, name, builder, ...) kl_unary_fn builder;
 #define KL_BINARY(ID, name, builder, ...) kl_binary_fn builder;
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 kl_unary_fn kl_reciprocal, kl_degrees, kl_radians; /* integers and bools give float32 */
 
 /* Rounds to the nearest number, halves to even, with the given decimals (tens, hundreds, ... when
@@ -374,7 +374,7 @@ int kl_rms_norm(struct kl_array **out, struct kl_array *x, struct kl_array *weig
 /* (x - mean) / sqrt(var + eps) * weight + bias */
 int kl_layer_norm(struct kl_array **out, struct kl_array *x, struct kl_array *weight,
                   struct kl_array *bias, float eps, struct kl_stream *s, struct kl_error **err);
-/* The backward pass of both norms: the operation NORM_BACKWARD (base/op_params.h) on x, weight
+/* The backward pass of both norms: the operation NORM_BACKWARD (base/op/op_params.h) on x, weight
  * (NULL: none) and the cotangent of the norm's result, which has the shape of x. p->has_weight is
  * not read. The gradients are one array with one axis, of the common dtype of all. KL_ESHAPE for
  * other shapes; KL_EDTYPE as above; KL_ELIMIT when there are more than INT32_MAX gradients. */
@@ -422,7 +422,7 @@ int kl_attention(struct kl_array **out, struct kl_array *q, struct kl_array *k, 
                  struct kl_array *sinks /* may be NULL */, struct kl_stream *s,
                  struct kl_error **err);
 
-/* The backward pass of kl_attention: the operation ATTENTION_BACKWARD (base/op_params.h) on q, k
+/* The backward pass of kl_attention: the operation ATTENTION_BACKWARD (base/op/op_params.h) on q, k
  * and v (qkv[0] to [2]), mask, sinks, the result of kl_attention on them and its cotangent. The
  * gradients are one array with one axis. KL_EDTYPE also for float64; KL_ELIMIT when they have more
  * than INT32_MAX elements. */
@@ -432,7 +432,7 @@ int kl_attention_backward(struct kl_array **out, struct kl_array *const *qkv, fl
                           struct kl_array *cotangent, struct kl_stream *s, struct kl_error **err);
 /* ---- convolution.c ---- */
 struct kl_convolution_params;
-/* The operation as base/op_params.h describes it, with operands of any dtypes whose common dtype is
+/* The operation as op_params.h describes it, with operands of any dtypes whose common dtype is
  * a float. KL_EARG: a stride, a dilation or the number of groups is below 1. KL_ESHAPE: the axes or
  * channels do not fit, the kernel has an extent of 0, or it is larger than the padded input. */
 int kl_convolution(struct kl_array **out, struct kl_array *x, struct kl_array *w,

@@ -1,11 +1,11 @@
-/* params.h - the parameter structs of base/op_params.h with space for their trailing lists, to be
+/* params.h - the parameter structs of op_params.h with space for their trailing lists, to be
  * put on the stack. For src/ops only. Each function fills one and returns the number of bytes
  * used. */
 #pragma once
 #include <stddef.h>
 #include <string.h>
 
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/check.h"
 
 struct kl_dims_buf {

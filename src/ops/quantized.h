@@ -1,7 +1,7 @@
 /* quantized.h - operations on quantized matrices. For src/ops and src/api. A format is a mode with
- * a group size and a number of bits; see base/op_params.h. */
+ * a group size and a number of bits; see base/op/op_params.h. */
 #pragma once
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/ops.h"
 
 /* The format of a mode by name; group_size and bits may be NULL, for the defaults of the mode.

@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/number/threefry.h"
 #include "base/thread.h"
-#include "base/threefry.h"
 #include "graph/trace.h"
 #include "ops/build.h"
 #include "ops/meet.h"

@@ -4,7 +4,7 @@
 
 #include "ops/reduce.h"
 
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/build.h"
 #include "ops/deferred.h"
 #include "ops/terms.h"

@@ -1,7 +1,7 @@
 /* scan.c - cumulative operations along an axis. */
 #include <math.h>
 
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/build.h"
 #include "ops/jvp.h"
 #include "ops/meet.h"

@@ -1,6 +1,6 @@
 /* scatter.c - scatter with its five ways to combine values, and the same along one axis. As in
  * gather.c the shapes are checked here, and the indices when the operation runs. */
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/build.h"
 #include "ops/deferred.h"
 #include "ops/indexed.h"

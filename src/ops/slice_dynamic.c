@@ -1,7 +1,7 @@
 /* slice_dynamic.c - slices whose starts are in an array: a gather, or a scatter, at one position
  * with one index per axis. So the starts are checked like every index: when the slice does not fit
  * behind its start, the result fails. */
-#include "base/index.h"
+#include "base/op/index.h"
 #include "ops/deferred.h"
 #include "ops/indexed.h"
 #include "ops/meet.h"

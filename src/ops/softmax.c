@@ -1,7 +1,7 @@
 /* softmax.c - softmax over a set of axes. The kernels take the axes as one. For the kernels of
  * devices they must be the last axes, for those of the CPU contiguous with each other; other axes
  * are moved to the end. */
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/build.h"
 #include "ops/deferred.h"
 #include "ops/terms.h"

@@ -1,5 +1,5 @@
 /* sort.c - sort, argsort, partition, argpartition and topk, along an axis or over all elements. */
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/build.h"
 #include "ops/deferred.h"
 #include "ops/terms.h"

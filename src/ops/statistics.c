@@ -1,5 +1,5 @@
 /* statistics.c - variance, standard deviation, median. */
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/build.h"
 #include "ops/deferred.h"
 #include "ops/meet.h"

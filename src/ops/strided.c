@@ -1,6 +1,6 @@
 /* strided.c - views with strides that the caller gives: as_strided, diagonal, and view, which reads
  * the bits of one dtype as another. */
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/build.h"
 #include "ops/deferred.h"
 #include "ops/meet.h"

@@ -72,7 +72,7 @@ int kl_vjp_by_unary_rule(const struct kl_vjp *v, struct kl_array **grad, struct 
 int kl_vjp_by_binary_rule(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err,
                           kl_binary_rule *rule);
 
-/* The rules that rows of base/op_list.def name, each defined beside its builder, and the rule for
+/* The rules that rows of op_list.def name, each defined beside its builder, and the rule for
  * no gradient. */
 #define KL_OP(...)
 #define KL_UNARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
@@ -81,4 +81,4 @@ int kl_vjp_by_binary_rule(const struct kl_vjp *v, struct kl_array **grad, struct
 #define KL_BINARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
                   range, gradient)                                                            \
     kl_binary_rule gradient;
-#include "base/op_list.def"
+#include "base/op/op_list.def"

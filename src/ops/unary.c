@@ -1,4 +1,4 @@
-/* unary.c - the most common element-wise functions of one number. base/op_list.def has the dtype
+/* unary.c - the most common element-wise functions of one number. base/op/op_list.def has the dtype
  * rules of these operations. */
 #include "ops/meet.h"
 #include "ops/ops.h"

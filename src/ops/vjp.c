@@ -1,4 +1,4 @@
-/* vjp.c - the table of gradient rules: the columns vjp and gradient of base/op_list.def. */
+/* vjp.c - the table of gradient rules: the columns vjp and gradient of base/op/op_list.def. */
 #include "ops/vjp.h"
 
 #include <stddef.h>
@@ -11,7 +11,7 @@ static kl_unary_rule *const unary_rules[KL_N_OPS] = {
 #define KL_UNARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
                  range, gradient)                                                            \
     [KL_OP_##ID] = gradient,
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 };
 
 static kl_binary_rule *const binary_rules[KL_N_OPS] = {
@@ -20,7 +20,7 @@ static kl_binary_rule *const binary_rules[KL_N_OPS] = {
 #define KL_BINARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
                   range, gradient)                                                            \
     [KL_OP_##ID] = gradient,
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 };
 
 struct kl_array *kl_no_gradient(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
@@ -51,7 +51,7 @@ static int kl_vjp_binary(const struct kl_vjp *v, struct kl_array **grad, struct 
 static kl_vjp_fn *const rules[KL_N_OPS] = {
 #define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
     [KL_OP_##ID] = vjp,
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 };
 
 kl_vjp_fn *kl_vjp_rule(enum kl_op_id op) {

@@ -5,7 +5,7 @@
  * ops.h, so its results can be differentiated again. The cotangent of a complex z is (d/d re) + i
  * (d/d im), so a holomorphic f multiplies by the conjugate of f'. */
 #pragma once
-#include "base/op.h"
+#include "base/op/op.h"
 #include "graph/array.h"
 
 /* One operation of the graph. All pointers are borrowed. */
@@ -32,7 +32,7 @@ kl_vjp_fn *kl_vjp_rule(enum kl_op_id op);
 /* Whether a has a type that has gradients: floats and complex64. */
 bool kl_has_gradient(const struct kl_array *a);
 
-/* The rules that rows of base/op_list.def name; each is defined beside the builder of its
+/* The rules that rows of base/op/op_list.def name; each is defined beside the builder of its
  * operation. */
 kl_vjp_fn kl_vjp_refuse; /* KL_EUNSUPPORTED when an input of floats or complex numbers is wanted */
 kl_vjp_fn kl_vjp_copy, kl_vjp_cast, kl_vjp_where;

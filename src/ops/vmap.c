@@ -1,4 +1,4 @@
-/* vmap.c - the table of batch rules: the column vmap of base/op_list.def; the rule of element-wise
+/* vmap.c - the table of batch rules: the column vmap of op_list.def; the rule of element-wise
  * operations and of views without parameters; and what the rules share. */
 #include "ops/vmap.h"
 
@@ -21,7 +21,7 @@ static int kl_vmap_elementwise(const struct kl_vmap *v, struct kl_array **out, i
 static kl_vmap_fn *const rules[KL_N_OPS] = {
 #define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
     [KL_OP_##ID] = vmap,
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 };
 
 kl_vmap_fn *kl_vmap_rule(enum kl_op_id op) {

@@ -1,8 +1,8 @@
 /* vmap.h - the batched form of each operation: the rule by which a function that was traced for one
  * lane is made for all lanes at once. A rule is defined beside the builder of its operation and
- * stands in its row of base/op_list.def. It builds with the builders of ops.h. */
+ * stands in its row of base/op/op_list.def. It builds with the builders of ops.h. */
 #pragma once
-#include "base/op.h"
+#include "base/op/op.h"
 #include "graph/array.h"
 
 /* One operation of the traced function. All pointers are borrowed. */
@@ -31,7 +31,7 @@ typedef int kl_vmap_fn(const struct kl_vmap *v, struct kl_array **out, int *axis
 /* The rule of an operation; NULL: it has none. */
 kl_vmap_fn *kl_vmap_rule(enum kl_op_id op);
 
-/* The rules that rows of base/op_list.def name; each is defined beside the builder of its
+/* The rules that rows of base/op/op_list.def name; each is defined beside the builder of its
  * operation. */
 kl_vmap_fn kl_vmap_reshape, kl_vmap_transpose, kl_vmap_broadcast, kl_vmap_new_axes;
 kl_vmap_fn kl_vmap_slice, kl_vmap_as_strided, kl_vmap_diagonal, kl_vmap_random_bits;

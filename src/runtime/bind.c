@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fork_locks.h"
-#include "base/validate.h"
+#include "base/op/validate.h"
 #include "runtime/block_pool.h"
 #include "runtime/device.h"
 #include "runtime/executor.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/validate.h"
+#include "base/op/validate.h"
 
 enum { CLASSES = 4 * 42, MIN_SHIFT = 6, MAX_MEMORIES = 16 };
 static const size_t exact_up_to = (size_t)1 << 20;

@@ -4,7 +4,7 @@
  * goes back to the system only when every use is done. This is checked at every hand-over, in every
  * build. Any thread may call. */
 #pragma once
-#include "base/buffer.h"
+#include "base/value/buffer.h"
 
 /* Creates a pool for m. Called once for each memory; m is immortal. */
 int kl_pool_attach(struct kl_memory *m, struct kl_error **err);

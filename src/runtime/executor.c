@@ -8,10 +8,10 @@
  * - a pool thread never blocks, except inside a callback of the user; callers may block. */
 #include "runtime/executor.h"
 
-#include "base/failures.h"
-#include "base/op_params.h"
-#include "base/validate.h"
-#include "base/wait_hook.h"
+#include "base/op/op_params.h"
+#include "base/op/validate.h"
+#include "base/value/failures.h"
+#include "base/value/wait_hook.h"
 #include "runtime/group.h"
 #include "runtime/readers.h"
 

@@ -4,10 +4,10 @@
 
 #include <pthread.h>
 
-#include "base/failures.h"
 #include "base/fork_locks.h"
-#include "base/out_of_range.h"
-#include "base/release.h"
+#include "base/value/failures.h"
+#include "base/value/out_of_range.h"
+#include "base/value/release.h"
 #include "runtime/block_pool.h"
 #include "runtime/device.h"
 #include "runtime/executor.h"

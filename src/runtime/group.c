@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/validate.h"
+#include "base/op/validate.h"
 
 enum { MIN_SIZE = 1024 }; /* elements; below it, looking for a group costs more than a kernel */
 

@@ -5,9 +5,9 @@
 #include <sched.h>
 
 #include "base/alloc.h"
-#include "base/failures.h"
-#include "base/release.h"
-#include "base/wait_hook.h"
+#include "base/value/failures.h"
+#include "base/value/release.h"
+#include "base/value/wait_hook.h"
 #include "runtime/block_pool.h"
 #include "runtime/device.h"
 #include "runtime/executor.h"

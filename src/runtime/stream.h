@@ -7,7 +7,7 @@
  * whether it is done. Any thread may call. */
 #pragma once
 #include "backend/backend.h"
-#include "base/task.h"
+#include "base/op/task.h"
 
 struct kl_stream;
 

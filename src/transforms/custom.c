@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "base/refs.h"
 #include "ops/build.h"
 #include "ops/check.h"

@@ -1,7 +1,7 @@
 /* params.c - see params.h. */
 #include "transforms/params.h"
 
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 #define AT(kind, name) offsetof(struct kl_##kind##_params, name)
 #define SIZE(kind) sizeof(struct kl_##kind##_params)
@@ -62,7 +62,7 @@ const struct kl_param_form *kl_param_form(enum kl_op_id op) {
 #define KL_OP(...)
 #define KL_UNARY(ID, ...) case KL_OP_##ID:
 #define KL_BINARY(ID, ...) case KL_OP_##ID:
-#include "base/op_list.def"
+#include "base/op/op_list.def"
     case KL_OP_COPY:
     case KL_OP_CAST:
     case KL_OP_ROUND:

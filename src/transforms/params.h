@@ -1,11 +1,11 @@
 /* params.h - the parameters of operations field by field, for files: what a struct of
- * base/op_params.h holds, without its padding. */
+ * base/op/op_params.h holds, without its padding. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
-#include "base/op.h"
+#include "base/op/op.h"
 
 enum { KL_PARAM_FIELDS = 6, KL_PARAM_HEAD = 64 /* bytes before the list, at most */ };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "base/refs.h"
 #include "graph/tracing.h"
 #include "ops/build.h"

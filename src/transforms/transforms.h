@@ -1,7 +1,7 @@
 /* transforms.h - functions made from functions of arrays. What is common: a function gets
  * tracers as its arguments, and the operations between these and its results say what it
  * computes. Arrays that the function finds elsewhere are constants of the trace. Rules are those
- * of the operations' rows in base/op_list.def; they build on the stream of the operation. All
+ * of the operations' rows in base/op/op_list.def; they build on the stream of the operation. All
  * functions return 0, or a code with *err set and all results empty. Nothing is evaluated. Any
  * thread may call. */
 #pragma once

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/capture.h"
+#include "base/value/capture.h"
 
 static void fail_somehow(void) {
     mlx_array r = mlx_array_new();

@@ -7,8 +7,8 @@
 #include <pthread.h>
 
 #include "backend/sim/sim.h"
-#include "base/launch.h"
-#include "base/op_params.h"
+#include "base/op/launch.h"
+#include "base/op/op_params.h"
 #include "graph/array.h"
 #include "runtime/executor.h"
 

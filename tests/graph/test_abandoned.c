@@ -2,7 +2,7 @@
  * can read, or see in another way, does. A gate holds the streams while handles are dropped. */
 #include "graph/graph_support.h"
 
-#include "base/failures.h"
+#include "base/value/failures.h"
 #include "ops/ops.h"
 
 static uint64_t before;

@@ -4,7 +4,7 @@
  * set). */
 #include "graph/graph_support.h"
 
-#include "base/bounds.h"
+#include "base/op/bounds.h"
 #include "ops/ops.h"
 
 enum { ROWS = 4, COLS = 8 };

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/failures.h"
+#include "base/value/failures.h"
 #include "runtime/block_pool.h"
 
 static void release(struct kl_array *a) {

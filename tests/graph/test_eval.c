@@ -3,7 +3,7 @@
  * evaluations. */
 #include "graph/graph_support.h"
 
-#include "base/failures.h"
+#include "base/value/failures.h"
 #include "graph/node.h"
 #include "runtime/block_pool.h"
 

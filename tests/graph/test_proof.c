@@ -1,7 +1,7 @@
 /* test_proof.c - proof.h: which indices are known to be in range before they are read. */
 #include "ops/support/helpers.h"
 
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "graph/proof.h"
 
 static bool along_proved(struct kl_array *a, struct kl_array *indices, int axis) {

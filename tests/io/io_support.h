@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/capture.h"
+#include "base/value/capture.h"
 #include "io/io.h"
 #include "support.h"
 

@@ -4,7 +4,7 @@
 
 #include <sys/wait.h>
 
-#include "base/wait_hook.h"
+#include "base/value/wait_hook.h"
 
 static const char header[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
                              "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]},"

@@ -2,7 +2,7 @@
  * or changed anywhere, and what is saved and read back. */
 #include <math.h>
 
-#include "base/dtype.h"
+#include "base/number/dtype.h"
 #include "io/gguf.h"
 #include "io_support.h"
 

@@ -1,6 +1,6 @@
 /* test_npy.c - files as NumPy writes them (tests/io/data, by tools/golden_io.py), every rule of the
  * header, and saving. */
-#include "base/dtype.h"
+#include "base/number/dtype.h"
 #include "io_support.h"
 
 static const struct {

@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/release.h"
-#include "base/validate.h"
+#include "base/op/validate.h"
+#include "base/value/release.h"
 #include "ops/ops.h"
 #include "runtime/block_pool.h"
 #include "runtime/device.h"

@@ -2,7 +2,7 @@
  * a stream. */
 #include "graph/graph_support.h"
 
-#include "base/failures.h"
+#include "base/value/failures.h"
 #include "runtime/device.h"
 
 static struct kl_stream *default_of(enum kl_device_type type) {

@@ -3,7 +3,7 @@
  * and no other operation is ever reported. */
 #include "graph/graph_support.h"
 
-#include "base/validate.h"
+#include "base/op/validate.h"
 #include "ops/ops.h"
 #include "runtime/block_pool.h"
 #include "runtime/device.h"

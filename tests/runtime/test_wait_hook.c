@@ -2,7 +2,7 @@
  * tasks that the caller runs itself. The work goes on, and the values come. */
 #include "graph/graph_support.h"
 
-#include "base/wait_hook.h"
+#include "base/value/wait_hook.h"
 #include "runtime/block_pool.h"
 
 static struct kl_stream *stream(void) {

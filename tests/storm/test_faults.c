@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "base/failures.h"
+#include "base/value/failures.h"
 #include "graph/graph_support.h"
 #include "ops/ops.h"
 #include "runtime/block_pool.h"

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "backend/opencl/opencl_internal.h"
-#include "base/validate.h"
+#include "base/op/validate.h"
 #include "graph/graph_support.h"
 #include "ops/ops.h"
 #include "runtime/block_pool.h"

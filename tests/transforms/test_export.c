@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "transforms/export.h"
 #include "transforms/params.h"
 #include "transforms/plan.h"

@@ -8,9 +8,9 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/fault.h"
 #include "base/alloc.h"
-#include "base/bounds.h"
-#include "base/index.h"
-#include "base/op_params.h"
+#include "base/op/bounds.h"
+#include "base/op/index.h"
+#include "base/op/op_params.h"
 
 /* ---- memory ---- */
 

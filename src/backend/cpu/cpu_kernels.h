@@ -1,12 +1,12 @@
-/* cpu_kernels.h - the kernels of the CPU: one function for every operation of base/op_list.def that
- * has a kernel, except CALL. base/op_params.h and base/launch.h say what each kernel takes.
+/* cpu_kernels.h - the kernels of the CPU: one function for every operation of op_list.def that
+ * has a kernel, except CALL. base/op/op_params.h and base/op/launch.h say what each kernel takes.
  * Operands may have any strides; so may the outputs of element-wise operations. Other outputs are
  * row-major. The result does not depend on strides, on alignment or on the number of threads.
  * Kernels know no arrays, no streams and no memory except scratch memory. Any thread may call. */
 #pragma once
 #include "backend/cpu/cpu_variant.h"
-#include "base/launch.h"
-#include "base/task.h"
+#include "base/op/launch.h"
+#include "base/op/task.h"
 
 /* The kernel of the variant in use. NULL for views and for CALL. */
 kl_kernel_fn *kl_cpu_kernel(enum kl_op_id op);

@@ -5,8 +5,8 @@
 #include "backend/cuda/cuda_internal.h"
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
-#include "base/dtype.h"
-#include "base/op_params.h"
+#include "base/number/dtype.h"
+#include "base/op/op_params.h"
 
 enum {
     FEW_ROWS = 16,  /* lower_attention.c has a kernel for so many */

@@ -11,7 +11,7 @@
 #include "backend/cuda/cuda_internal.h"
 #include "backend/gpu/axes.h"
 #include "base/alloc.h"
-#include "base/dtype.h"
+#include "base/number/dtype.h"
 
 enum {
     /* Multiplications; below this number the launch is most of the time. */

@@ -9,8 +9,8 @@
 
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
-#include "base/dtype.h"
-#include "base/op_params.h"
+#include "base/number/dtype.h"
+#include "base/op/op_params.h"
 
 enum {
     /* Multiplications; below this number the calls of cuDNN are most of the time. */

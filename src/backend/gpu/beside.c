@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/number/dtype.h"
 
 enum { MOST_ELEMENTS = 1 << 16 }; /* of a command that leaves a device idle */
 

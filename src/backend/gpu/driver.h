@@ -6,7 +6,7 @@
  * otherwise, several threads may call the slot at once, and it must not block. Codes: 0, KL_ENOMEM,
  * KL_ESUBMIT, KL_EDEVICELOST; prepare also returns KL_ECOMPILE. */
 #pragma once
-#include "base/launch.h"
+#include "base/op/launch.h"
 
 /* A chunk of 32-bit words. Kernels write them with an atomic minimum; the host reads them after
  * completion. */

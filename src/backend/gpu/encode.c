@@ -4,9 +4,9 @@
 
 #include "backend/fault.h"
 #include "backend/gpu/gpu_internal.h"
-#include "base/op_params.h"
-#include "base/out_of_range.h"
-#include "base/validate.h"
+#include "base/op/op_params.h"
+#include "base/op/validate.h"
+#include "base/value/out_of_range.h"
 
 bool kl_gpu_waits_for(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f,
                       struct kl_wait *w) {

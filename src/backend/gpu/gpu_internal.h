@@ -1,7 +1,7 @@
 /* gpu_internal.h - the structures of the GPU layer. Only files of backend/gpu/ include it. */
 #pragma once
 #include "backend/gpu/gpu.h"
-#include "base/release.h"
+#include "base/value/release.h"
 
 enum {
     KL_MAX_OPS = 64, /* operations of one command buffer at which it is cut */

@@ -10,9 +10,9 @@
 #include "backend/gpu/kernel_cache.h"
 #include "backend/gpu/kernels.h"
 #include "base/alloc.h"
-#include "base/dtype.h"
 #include "base/fork_locks.h"
-#include "base/validate.h"
+#include "base/number/dtype.h"
+#include "base/op/validate.h"
 
 /* ---- what is compiled ---- */
 
@@ -541,7 +541,7 @@ bool kl_emit_unwritten(const struct kl_emit *e, const struct kl_arg *a) {
 typedef int lower_fn(struct kl_emit *e, const struct kl_command *c);
 static lower_fn *const by_op[KL_N_OPS] = {
 #define KL_OP(ID, name, n_in, flags, kernel, lowering, ...) [KL_OP_##ID] = lowering,
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 };
 
 /* Copies between different layouts have kernels of their own; a copy between row-major arrays is

@@ -2,8 +2,8 @@
  * way an axis is cut into segments may depend on anything. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
-#include "base/dtype.h"
-#include "base/op_params.h"
+#include "base/number/dtype.h"
+#include "base/op/op_params.h"
 
 enum {
     WANT_LOCAL = 256,

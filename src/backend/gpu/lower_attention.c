@@ -3,8 +3,8 @@
  * better. Keys are cut into segments where there are few rows, so that the device is busy. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
-#include "base/dtype.h"
-#include "base/op_params.h"
+#include "base/number/dtype.h"
+#include "base/op/op_params.h"
 
 enum {
     /* attention.kl has the same two numbers. */

@@ -4,8 +4,8 @@
  * and values. No two groups add to the same place, so results do not depend on their order. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
-#include "base/dtype.h"
-#include "base/op_params.h"
+#include "base/number/dtype.h"
+#include "base/op/op_params.h"
 
 enum {
     /* attention_backward.kl has the same numbers. */

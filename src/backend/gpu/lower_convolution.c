@@ -4,9 +4,9 @@
  * most, are written out and multiplied as matrices, which drivers do best. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
-#include "base/dtype.h"
-#include "base/op_params.h"
-#include "base/phases.h"
+#include "base/number/dtype.h"
+#include "base/op/op_params.h"
+#include "base/op/phases.h"
 
 enum {
     WANT_LOCAL = 256,

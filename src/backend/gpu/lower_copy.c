@@ -3,7 +3,7 @@
 
 #include "backend/gpu/kernels.h"
 #include "backend/gpu/lower.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 const struct kl_family kl_family_copy = {
     .name = "copy", .source = kl_source_copy, .defines = {"BYTES"}};

@@ -1,13 +1,13 @@
 /* lower_custom.c - KERNEL: fills the outputs, merges guards into one word, and launches the user's
  * kernel, which is made from source or is in a program that the user compiled.
- * base/kernel_desc.h describes its arguments. */
+ * base/op/kernel_desc.h describes its arguments. */
 #include <string.h>
 
 #include "backend/gpu/beside.h"
 #include "backend/gpu/kernels.h"
 #include "backend/gpu/lower.h"
-#include "base/half.h"
-#include "base/op_params.h"
+#include "base/number/half.h"
+#include "base/op/op_params.h"
 
 enum {
     LOCAL = 256,

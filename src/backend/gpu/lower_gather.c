@@ -1,6 +1,6 @@
 /* lower_gather.c - GATHER and GATHER_AXIS: the choice of access width and kernel; see indexed.h. */
 #include "backend/gpu/indexed.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 static int gather(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_gather_params *p = c->params;

@@ -2,7 +2,7 @@
  * validation mode. */
 #include "backend/gpu/kernels.h"
 #include "backend/gpu/lower.h"
-#include "base/validate.h"
+#include "base/op/validate.h"
 
 const struct kl_family kl_family_guards = {.name = "guards", .source = kl_source_guards};
 enum { LOCAL = 64, AT_ONCE = 4 };

@@ -9,8 +9,8 @@
 
 #include "backend/gpu/kernels.h"
 #include "base/alloc.h"
-#include "base/index.h"
-#include "base/op_params.h"
+#include "base/op/index.h"
+#include "base/op/op_params.h"
 
 enum {
     LOCAL = 256,

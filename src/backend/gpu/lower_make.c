@@ -1,7 +1,7 @@
 /* lower_make.c - ARANGE and RANDOM_BITS, and filling memory with a value. */
 #include "backend/gpu/kernels.h"
 #include "backend/gpu/lower.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 const struct kl_family kl_family_make = {
     .name = "make", .library = kl_source_elementwise, .source = kl_source_make, .defines = {"T:T"}};

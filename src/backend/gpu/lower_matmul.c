@@ -2,7 +2,7 @@
  * with a vector. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
-#include "base/dtype.h"
+#include "base/number/dtype.h"
 
 enum {
     WANT_LOCAL = 256,

@@ -1,8 +1,8 @@
 /* lower_norm.c - RMS_NORM and LAYER_NORM: rows that a group keeps in registers, or longer ones. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
-#include "base/dtype.h"
-#include "base/op_params.h"
+#include "base/number/dtype.h"
+#include "base/op/op_params.h"
 
 enum {
     LOCAL_SHORT = 256,

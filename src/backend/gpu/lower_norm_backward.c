@@ -3,8 +3,8 @@
  * alone, so every run gives the same bits. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
-#include "base/dtype.h"
-#include "base/op_params.h"
+#include "base/number/dtype.h"
+#include "base/op/op_params.h"
 
 enum {
     LOCAL_SHORT = 256,

@@ -2,7 +2,7 @@
  * digit of 8 bits, for all rows together. */
 #include "backend/gpu/kernels.h"
 #include "backend/gpu/sorts.h"
-#include "base/dtype.h"
+#include "base/number/dtype.h"
 
 enum {
     /* The larger a tile, the longer the runs of one digit that go to neighbouring addresses. Two

@@ -5,8 +5,8 @@
  * every run gives the same bits. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
-#include "base/dtype.h"
-#include "base/op_params.h"
+#include "base/number/dtype.h"
+#include "base/op/op_params.h"
 
 enum {
     WANT_LOCAL = 256,

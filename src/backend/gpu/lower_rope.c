@@ -4,9 +4,9 @@
 
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
-#include "base/dtype.h"
-#include "base/op_params.h"
-#include "base/turns.h"
+#include "base/number/dtype.h"
+#include "base/number/turns.h"
+#include "base/op/op_params.h"
 
 enum {
     WANT_LOCAL = 256,

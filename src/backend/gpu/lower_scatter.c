@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "backend/gpu/indexed.h"
-#include "base/deterministic.h"
-#include "base/op_params.h"
+#include "base/op/deterministic.h"
+#include "base/op/op_params.h"
 
 enum { FIND_LAST = 1, FIND_LAST_IN_GROUPS = 2, MOVE_LAST = 3 };
 enum {

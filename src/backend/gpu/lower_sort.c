@@ -3,8 +3,8 @@
  * digits (lower_radix.c), and a search for the kth largest key (lower_topk.c). */
 #include "backend/gpu/kernels.h"
 #include "backend/gpu/sorts.h"
-#include "base/dtype.h"
-#include "base/op_params.h"
+#include "base/number/dtype.h"
+#include "base/op/op_params.h"
 
 enum {
     WANT_LOCAL = 256,

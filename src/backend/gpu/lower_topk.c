@@ -2,7 +2,7 @@
  * few of them: then the k largest of all segments are the rows of the next launch. */
 #include "backend/gpu/kernels.h"
 #include "backend/gpu/sorts.h"
-#include "base/dtype.h"
+#include "base/number/dtype.h"
 
 enum {
     WANT_LOCAL = 256,

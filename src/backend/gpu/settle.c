@@ -11,9 +11,9 @@
 #include "backend/fault.h"
 #include "backend/gpu/gpu_internal.h"
 #include "base/alloc.h"
-#include "base/failures.h"
-#include "base/index.h"
-#include "base/validate.h"
+#include "base/op/index.h"
+#include "base/op/validate.h"
+#include "base/value/failures.h"
 
 /* ---- one operation ---- */
 

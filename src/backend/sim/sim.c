@@ -13,8 +13,8 @@
 #include "backend/gpu/gpu.h"
 #include "base/alloc.h"
 #include "base/fork_locks.h"
-#include "base/op_params.h"
-#include "base/validate.h"
+#include "base/op/op_params.h"
+#include "base/op/validate.h"
 
 enum { MAX_DEVICES = 4, THREADS = 2, MAX_QUEUES = 4096 };
 

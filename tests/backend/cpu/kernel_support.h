@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "backend/cpu/cpu_kernels.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 enum { MAX_DIMS = 4 };
 

@@ -9,7 +9,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/cuda_internal.h"
 #include "backend/gpu/gpu_internal.h"
-#include "base/dtype.h"
+#include "base/number/dtype.h"
 #include "support.h"
 
 struct asked { /* the same struct as in fake_cublaslt.c */

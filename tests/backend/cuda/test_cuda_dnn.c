@@ -9,8 +9,8 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/cuda_internal.h"
 #include "backend/gpu/gpu_internal.h"
-#include "base/dtype.h"
-#include "base/op_params.h"
+#include "base/number/dtype.h"
+#include "base/op/op_params.h"
 #include "support.h"
 
 enum { MAX_NOTES = 4, N_DESCS = 8 /* that a remembered convolution keeps */ };

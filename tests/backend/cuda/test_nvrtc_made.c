@@ -7,10 +7,10 @@
  * scatters. */
 #include "backend/cuda/nvrtc_support.h"
 
-#include "base/deterministic.h"
-#include "base/dtype.h"
-#include "base/op_params.h"
-#include "base/tensor.h"
+#include "base/number/dtype.h"
+#include "base/op/deterministic.h"
+#include "base/op/op_params.h"
+#include "base/value/tensor.h"
 
 /* ---- commands ---- */
 
@@ -266,7 +266,7 @@ static const struct {
 #define KL_UNARY(ID, ...) {KL_OP_##ID, UNARY},
 #define KL_BINARY(ID, name, builder, function, takes, computes, gives, ...) \
     {KL_OP_##ID, KL_GIVES_##gives == KL_GIVES_BOOLEAN ? COMPARISON : BINARY},
-#include "base/op_list.def"
+#include "base/op/op_list.def"
     {KL_OP_COPY, UNARY}, {KL_OP_ROUND, UNARY}};
 enum { N_OPS = sizeof ops / sizeof *ops };
 

@@ -7,9 +7,9 @@
 #include <math.h>
 
 #include "backend/cpu/cpu_kernels.h"
-#include "base/dtype.h"
-#include "base/op_params.h"
-#include "base/tensor.h"
+#include "base/number/dtype.h"
+#include "base/op/op_params.h"
+#include "base/value/tensor.h"
 
 enum { LS_DIMS = 12 };
 

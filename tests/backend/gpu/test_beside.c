@@ -5,7 +5,7 @@
 
 #include "backend/gpu/beside.h"
 #include "backend/gpu/lower.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 /* ---- a port that notes its launches ---- */
 

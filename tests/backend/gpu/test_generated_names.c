@@ -8,8 +8,8 @@
 #include "backend/gpu/kernels.h"
 #include "backend/gpu/lower.h"
 #include "base/alloc.h"
-#include "base/dtype.h"
-#include "base/tensor.h"
+#include "base/number/dtype.h"
+#include "base/value/tensor.h"
 
 /* ---- a port that keeps the source and compiles nothing ---- */
 

@@ -2,7 +2,7 @@
  * three axes, groups, dilations and flipped kernels; channels of their own; long sums. */
 #include "lower_support.h"
 
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 struct call {
     struct kl_convolution_params p;

@@ -3,7 +3,7 @@
  * many positions; infinities; the same bits on every run. */
 #include "lower_support.h"
 
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 struct call {
     struct kl_convolution_backward_params p;

@@ -7,8 +7,8 @@
 #include <math.h>
 
 #include "backend/gpu/kernels.h"
-#include "base/dtype.h"
-#include "base/half.h"
+#include "base/number/dtype.h"
+#include "base/number/half.h"
 
 static const char everything[] =
     "#define COPY(T)                                                       \\\n"

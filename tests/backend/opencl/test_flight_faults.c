@@ -7,7 +7,7 @@
 #include "graph/graph_support.h"
 
 #include "backend/opencl/opencl_internal.h"
-#include "base/validate.h"
+#include "base/op/validate.h"
 #include "ops/ops.h"
 #include "runtime/block_pool.h"
 

@@ -6,7 +6,7 @@
 
 #include "backend/cpu/matmul/tiles_amx.h"
 #include "backend/cpu/cpu_kernels.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 /* A GPU stream: of the simulated device, or of the device that KEEL_TEST_GPU names. */
 static struct kl_stream *gpu(void) {

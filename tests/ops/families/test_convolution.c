@@ -4,7 +4,7 @@
 
 #include "ops/golden/golden_make.h"
 
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/jvp.h"
 #include "ops/support/vjp_support.h"
 

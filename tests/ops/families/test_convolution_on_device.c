@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-#include "base/half.h"
-#include "base/op_params.h"
+#include "base/number/half.h"
+#include "base/op/op_params.h"
 #include "ops/vjp.h"
 
 enum { RUNS = 2, MAX_DIMS = KL_MAX_SPATIAL + 2 };

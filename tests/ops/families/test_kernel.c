@@ -1,8 +1,8 @@
 /* test_kernel.c - the operation of a custom kernel where it cannot run, and the description that it
  * owns. tests/api/test_api_kernel.c has kernels that run. */
 #include "graph/graph_support.h"
-#include "base/kernel_desc.h"
-#include "base/op_params.h"
+#include "base/op/kernel_desc.h"
+#include "base/op/op_params.h"
 #include "ops/kernel.h"
 
 static struct kl_kernel_desc *description(void) {

@@ -5,7 +5,7 @@
 #include "ops/support/vjp_support.h"
 
 #include "backend/cpu/cpu_kernels.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "runtime/block_pool.h"
 
 /* The stream that is tested: of the device that KEEL_TEST_GPU names, else of the CPU. */

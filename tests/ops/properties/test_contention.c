@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "backend/opencl/opencl_internal.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 enum { POSITIONS = 1 << 15, MANY = 1 << 19, SLOTS = 16, FIRST = 4, NEAR = 4 };
 enum { ASSIGN, ADD, PROD, MAX, MIN, N_MODES };

@@ -7,8 +7,8 @@
 
 #include "backend/gpu/driver.h"
 #include "backend/opencl/opencl.h"
-#include "base/deterministic.h"
-#include "base/half.h"
+#include "base/number/half.h"
+#include "base/op/deterministic.h"
 
 static kl_scatter_fn *const scatter_fns[] = {kl_scatter, kl_scatter_add, kl_scatter_prod,
                                              kl_scatter_max, kl_scatter_min};

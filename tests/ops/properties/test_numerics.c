@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <math.h>
 
-#include "base/half.h"
+#include "base/number/half.h"
 
 enum { MOST = 16 };
 
@@ -354,7 +354,7 @@ static const struct {
 #define KL_OP(...)
 #define KL_BINARY(...)
 #define KL_UNARY(ID, name, builder, ...) {#name, builder},
-#include "base/op_list.def"
+#include "base/op/op_list.def"
     {"round", rounded}, {"clip", clipped}, {"crossed clip", crossed}};
 static const struct {
     const char *name;
@@ -363,7 +363,7 @@ static const struct {
 #define KL_OP(...)
 #define KL_UNARY(...)
 #define KL_BINARY(ID, name, builder, ...) {#name, builder},
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 };
 static int var_0(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
                  struct kl_error **err) {

@@ -6,7 +6,7 @@
 
 #include "graph/graph_support.h"
 #include "backend/gpu/kernel_cache.h"
-#include "base/half.h"
+#include "base/number/half.h"
 #include "ops/ops.h"
 #include "ops/quantized.h"
 
@@ -268,7 +268,7 @@ static const struct {
                {"exp", kl_exp, 4},
                {"log", kl_log, 4},
                {"logical_not", kl_logical_not, 0}};
-/* Every element-wise function: the rows of base/op_list.def with their errors on devices, and the
+/* Every element-wise function: the rows of op_list.def with their errors on devices, and the
  * composed functions. ulps holds for float32; the error of complex64 is set below. */
 static const struct {
     const char *name;
@@ -279,7 +279,7 @@ static const struct {
 #define KL_BINARY(...)
 #define KL_UNARY(ID, name, builder, function, takes, computes, gives, ulp, device, ...) \
     {#name, builder, device},
-#include "base/op_list.def"
+#include "base/op/op_list.def"
     {"reciprocal", kl_reciprocal, 1}, {"degrees", kl_degrees, 0},   {"radians", kl_radians, 0},
     {"round", round_whole, 0},        {"round 2", round_to_2, 0},   {"round -1", round_to_tens, 0},
     {"from_fp8", from_fp8, 0},        {"isnan", kl_isnan, 0},       {"isinf", kl_isinf, 0},
@@ -294,7 +294,7 @@ static const struct {
 #define KL_UNARY(...)
 #define KL_BINARY(ID, name, builder, function, takes, computes, gives, ulp, device, ...) \
     {#name, builder, device},
-#include "base/op_list.def"
+#include "base/op/op_list.def"
     {"isclose", close_to, 0}};
 /* Functions that are exact for real numbers but round more than once for complex64. */
 static bool rounds_complex(const char *name) {

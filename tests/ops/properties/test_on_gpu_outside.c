@@ -4,7 +4,7 @@
  * its workspace. */
 #include "graph/graph_support.h"
 #include "backend/gpu/gpu_internal.h"
-#include "base/validate.h"
+#include "base/op/validate.h"
 #include "ops/kernel.h"
 #include "ops/ops.h"
 

@@ -10,7 +10,7 @@
 
 #include "backend/gpu/driver.h"
 #include "backend/opencl/opencl.h"
-#include "base/out_of_range.h"
+#include "base/value/out_of_range.h"
 #include "graph/graph_support.h"
 #include "ops/quantized.h"
 #include "ops/vjp.h"

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "base/turns.h"
+#include "base/number/turns.h"
 
 enum { HALF = 16, WIDTH = 2 * HALF, LENGTH = 3 };
 static const float freqs[HALF] = {1,      1e4F,   1e-3F,    1e-9F,  -3e-10F, 1e-12F,

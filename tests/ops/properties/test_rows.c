@@ -1,4 +1,4 @@
-/* test_rows.c - the element-wise functions compared with their rows in base/op_list.def: the dtypes
+/* test_rows.c - the element-wise functions compared with their rows in op_list.def: the dtypes
  * that are taken, the dtype of the result, bad arguments, allocation failures, gradients. */
 #include "ops/support/helpers.h"
 

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "base/dtype.h"
+#include "base/number/dtype.h"
 #include "ops/quantized.h"
 
 enum { WIDTH = 512, MOST_PRODUCTS = 5 };

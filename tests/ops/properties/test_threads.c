@@ -1,6 +1,6 @@
 /* test_threads.c - one thread against several, bit for bit: operations large enough to be cut into
  * chunks, run by the pool, by one thread, and by one thread that takes the chunks backwards. */
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "ops/support/operations.h"
 #include "ops/quantized.h"
 

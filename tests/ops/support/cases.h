@@ -4,7 +4,7 @@
 #pragma once
 #include "ops/support/helpers.h"
 
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 #include "graph/node.h"
 #include "ops/build.h"
 #include "ops/check.h"

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "base/half.h"
+#include "base/number/half.h"
 #include "graph/array.h"
 #include "ops/ops.h"
 #include "runtime/stream.h"

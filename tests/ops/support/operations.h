@@ -43,7 +43,7 @@ static const struct {
 #define KL_OP(...)
 #define KL_BINARY(...)
 #define KL_UNARY(ID, name, builder, ...) NAMED(builder),
-#include "base/op_list.def"
+#include "base/op/op_list.def"
     NAMED(kl_copy),        NAMED(kl_reciprocal), NAMED(kl_degrees),    NAMED(kl_radians),
     NAMED(round_to_units), NAMED(round_to_tens), NAMED(half_from_fp8), NAMED(kl_isnan),
     NAMED(kl_isinf),       NAMED(kl_isfinite),   NAMED(kl_isposinf),   NAMED(kl_isneginf),
@@ -56,7 +56,7 @@ static const struct {
 #define KL_OP(...)
 #define KL_UNARY(...)
 #define KL_BINARY(ID, name, builder, ...) NAMED(builder),
-#include "base/op_list.def"
+#include "base/op/op_list.def"
     NAMED(close_to),
     NAMED(at_least),
     NAMED(where_not_zero),

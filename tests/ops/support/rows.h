@@ -1,7 +1,7 @@
-/* rows.h - the element-wise functions of base/op_list.def as tables, for tests that apply one check
+/* rows.h - the element-wise functions of op_list.def as tables, for tests that apply one check
  * to all of them. */
 #pragma once
-#include "base/op.h"
+#include "base/op/op.h"
 #include "ops/ops.h"
 
 struct row_of_one {
@@ -23,14 +23,14 @@ static const struct row_of_one rows_of_one[] = {
 #define KL_BINARY(...)
 #define KL_UNARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, ...) \
     {#name, builder, KL_OP_##ID, ulp, device, from, to},
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 };
 static const struct row_of_two rows_of_two[] = {
 #define KL_OP(...)
 #define KL_UNARY(...)
 #define KL_BINARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, ...) \
     {#name, builder, KL_OP_##ID, ulp, device, from, to},
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 };
 enum {
     N_ROWS_OF_ONE = sizeof rows_of_one / sizeof *rows_of_one,

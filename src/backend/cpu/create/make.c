@@ -4,8 +4,8 @@
 
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/operand/tile.h"
-#include "base/op_params.h"
-#include "base/threefry.h"
+#include "base/number/threefry.h"
+#include "base/op/op_params.h"
 
 /* ---- ARANGE ---- */
 /* Integers wrap around, as with repeated additions. */

@@ -1,8 +1,8 @@
 /* bitwise.c - the maps that work on bits: of integers, and of 8-bit floats (e4m3), which are stored
  * as integers; see map.h. */
 #include "backend/cpu/elementwise/map.h"
-#include "base/fp8.h"
-#include "base/half.h"
+#include "base/number/fp8.h"
+#include "base/number/half.h"
 
 #define T uint8_t
 #define U uint8_t

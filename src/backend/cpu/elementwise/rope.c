@@ -3,7 +3,7 @@
  * axis before it. Pair k of position t is rotated by (t + offset) * scale * base^(-2k / dims), or
  * by (t + offset) * scale / freqs[k]; the two elements of a pair are neighbours (traditional) or
  * dims / 2 apart. Angles, sines and cosines are computed in double and rounded once; of a position
- * with a large angle all are fractions of a turn, as on devices (base/turns.h). One table of a run
+ * with a large angle all are fractions of a turn, as on devices (turns.h). One table of a run
  * of positions serves all heads. Rotations are computed in float32 (float64 in double). */
 #include <math.h>
 #include <stdatomic.h>
@@ -14,9 +14,9 @@
 #include "backend/cpu/operand/scratch.h"
 #include "backend/cpu/operand/tile.h"
 #include "base/alloc.h"
-#include "base/half.h"
-#include "base/op_params.h"
-#include "base/turns.h"
+#include "base/number/half.h"
+#include "base/number/turns.h"
+#include "base/op/op_params.h"
 
 enum {
     RUN = 1 << 13, /* elements of one head in one task */

@@ -7,7 +7,7 @@
 #include "backend/cpu/elementwise/map.h"
 #include "backend/cpu/math/root.h"
 #include "backend/cpu/math/functions.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 #define U uint8_t
 #define NAME u8

@@ -1,13 +1,13 @@
 /* gather.c - GATHER and GATHER_AXIS. Positions are processed in tiles: indices are read and brought
  * into range, then elements are copied. A position whose index is out of range gives zeros and is
- * reported as base/launch.h says. */
+ * reported as base/op/launch.h says. */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/operand/tile.h"
-#include "base/index.h"
-#include "base/op_params.h"
+#include "base/op/index.h"
+#include "base/op/op_params.h"
 
 struct job {
     const struct kl_launch *l;

@@ -9,7 +9,7 @@
 
 #include "backend/cpu/math/extremes.h"
 #include "backend/cpu/cpu_kernels.h"
-#include "base/index.h"
+#include "base/op/index.h"
 
 #define PLAIN_ADD(a, b) ((a) + (b))
 #define PLAIN_PROD(a, b) ((a) * (b))

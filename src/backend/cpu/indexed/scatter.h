@@ -2,7 +2,7 @@
  * writing one position. For these two files only. */
 #pragma once
 #include "backend/cpu/operand/tile.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 /* Joins src to dst, n times; steps are in bytes. */
 typedef void kl_join_fn(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t n);

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "backend/cpu/operand/tile.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 static inline struct kl_c64 kl_c64_add(struct kl_c64 a, struct kl_c64 b) {
     return (struct kl_c64){a.re + b.re, a.im + b.im};

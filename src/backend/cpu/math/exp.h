@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "backend/cpu/vector/lanes.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 #define KL_LOG2_E_F32 0x1.715476p0f
 #define KL_LN2_F32 0x1.62e43p-1f

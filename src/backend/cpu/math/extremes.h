@@ -3,7 +3,7 @@
  * operations are commutative, except for the bits of a NaN. For the kernels of this folder only. */
 #pragma once
 #include "backend/cpu/math/complex.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 #define KL_PLAIN_MAX(a, b) ((a) > (b) ? (a) : (b)) /* for integers */
 #define KL_PLAIN_MIN(a, b) ((a) < (b) ? (a) : (b))

@@ -10,7 +10,7 @@
 
 #include "backend/cpu/math/exp.h"
 #include "backend/cpu/vector/lanes.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 /* In r: (exp(r) - 1) / r on [-ln 2 / 2, ln 2 / 2]; relative error 2^-31.8. The tables of this file
  * are coefficients of polynomials in the variable that is named first. */

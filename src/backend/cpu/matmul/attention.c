@@ -11,7 +11,7 @@
 
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/matmul/tiles_amx.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 enum {
     QUERIES = KL_ATTENTION_QUERIES,

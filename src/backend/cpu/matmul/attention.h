@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "backend/cpu/operand/tile.h"
-#include "base/launch.h"
+#include "base/op/launch.h"
 
 enum {
     /* The most queries of a task: the more queries, the fewer times keys are packed. */

@@ -12,7 +12,7 @@
 #include "backend/cpu/math/functions.h"
 #include "backend/cpu/matmul/products.h"
 #include "backend/cpu/operand/scratch.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 enum {
     WIDTH = 2 * KL_VECTOR / 4,               /* columns of a tile */

@@ -8,8 +8,8 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/matmul/products.h"
 #include "backend/cpu/operand/scratch.h"
-#include "base/op_params.h"
-#include "base/phases.h"
+#include "base/op/op_params.h"
+#include "base/op/phases.h"
 
 enum {
     DEPTH_BYTES = 2048,     /* of the terms that are added at a time, in every variant */

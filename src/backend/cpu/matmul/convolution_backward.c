@@ -9,8 +9,8 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/matmul/products.h"
 #include "backend/cpu/operand/scratch.h"
-#include "base/op_params.h"
-#include "base/phases.h"
+#include "base/op/op_params.h"
+#include "base/op/phases.h"
 
 enum {
     MOST_TAPS = 4,     /* elements of the kernel that are added up at a time */

@@ -7,7 +7,7 @@
 #include <immintrin.h>
 
 #include "backend/cpu/matmul/products.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 enum { KL_AMX_LINES = 16, KL_AMX_TILE = KL_AMX_LINES * KL_AMX_DEPTH };
 

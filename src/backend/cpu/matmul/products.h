@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/operand/tile.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 #define KL_PLAIN_MADD(a, b, c) ((c) + (a) * (b))
 #ifdef __FMA__ /* c + a b, rounded once */

@@ -5,8 +5,8 @@
 #pragma once
 #include "backend/cpu/operand/scratch.h"
 #include "backend/cpu/operand/tile.h"
-#include "base/fp8.h"
-#include "base/op_params.h"
+#include "base/number/fp8.h"
+#include "base/op/op_params.h"
 
 enum { KL_MOST_GROUP = 128 };
 

@@ -5,7 +5,7 @@
 
 #include "backend/cpu/vector/simd.h"
 #include "backend/cpu/operand/tile.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 #define SRC b8
 #define S uint8_t

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/launch.h"
+#include "base/op/launch.h"
 
 /* Bytes of a result from which stores are non-temporal; bytes of a cache line. */
 enum { KL_NONTEMPORAL_FROM = 1 << 24, KL_LINE = 64 };

@@ -5,7 +5,7 @@
 #pragma once
 #include "backend/cpu/operand/nontemporal.h"
 #include "base/alloc.h"
-#include "base/launch.h"
+#include "base/op/launch.h"
 
 enum { KL_SCRATCH_POOLED = 1 << 18 }; /* bytes from which memory comes from the pool */
 

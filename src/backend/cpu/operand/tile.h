@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "backend/cpu/cpu_variant.h"
-#include "base/launch.h"
+#include "base/op/launch.h"
 
 enum {
     KL_TILE = 512,      /* elements; 4 KiB of the widest type */

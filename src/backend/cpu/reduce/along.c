@@ -9,7 +9,7 @@
 #include "backend/cpu/operand/patch.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/reduce/short_rows.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 enum {
     SHORTEST = 2,

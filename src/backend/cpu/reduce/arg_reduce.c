@@ -14,7 +14,7 @@
 #include "backend/cpu/reduce/short_rows.h"
 #include "backend/cpu/operand/tile.h"
 #include "base/alloc.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 enum {
     SEGMENT = 1 << 16,

@@ -13,7 +13,7 @@
 #include "backend/cpu/vector/simd.h"
 #include "backend/cpu/vector/wide.h"
 #include "base/alloc.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 enum {
     LANES = KL_PAIR_LANES,

@@ -3,7 +3,7 @@
 #pragma once
 #include "backend/cpu/math/exp_wide.h"
 #include "backend/cpu/operand/axes.h"
-#include "base/launch.h"
+#include "base/op/launch.h"
 
 /* Elements that are smaller than the centre by more than this add nothing to the sum. */
 enum { KL_LOGSUMEXP_SPREAD = 86 };

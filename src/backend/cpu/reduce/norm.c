@@ -11,7 +11,7 @@
 #include "backend/cpu/operand/tile.h"
 #include "backend/cpu/vector/wide.h"
 #include "base/alloc.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 struct job {
     const struct kl_launch *l;

@@ -10,7 +10,7 @@
 #include "backend/cpu/operand/scratch.h"
 #include "backend/cpu/operand/tile.h"
 #include "backend/cpu/vector/lanes.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 enum {
     MOST_TASKS = 64,

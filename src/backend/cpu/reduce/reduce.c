@@ -11,7 +11,7 @@
 #include "backend/cpu/reduce/reduce.h"
 #include "backend/cpu/vector/lanes.h"
 #include "base/alloc.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 enum { LEVELS = 56 }; /* levels of the binary counter of a whole reduction */
 

@@ -9,7 +9,7 @@
 
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/reduce/scan.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 enum { MIN_COLUMNS = 16 }; /* fewer columns than these are not computed side by side */
 

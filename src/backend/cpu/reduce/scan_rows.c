@@ -3,7 +3,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/reduce/scan.h"
 #include "base/alloc.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 /* Elements [from, from + count) of the scan of a row; count <= KL_SCAN_SEGMENT, except for whole
  * rows. write: the results are stored. */

@@ -12,7 +12,7 @@
 #include "backend/cpu/operand/scratch.h"
 #include "backend/cpu/operand/tile.h"
 #include "backend/cpu/reduce/softmax.h"
-#include "base/op_params.h"
+#include "base/op/op_params.h"
 
 enum { LANES = 16 };
 

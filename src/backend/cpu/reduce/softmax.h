@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 #include "backend/cpu/math/exp_wide.h"
-#include "base/launch.h"
+#include "base/op/launch.h"
 
 /* The factor of results: the reciprocal of the total as a float, and its rounding error
  * (kl_softmax_lack); NaN where no result is a number. Without the total's own rounding error, equal

@@ -5,7 +5,7 @@
  * only, by imaginary part; then those with both. For the kernels of this folder only. */
 #pragma once
 #include "backend/cpu/operand/tile.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 /* The key of a float32. */
 static inline uint32_t kl_key_f32(float x) {

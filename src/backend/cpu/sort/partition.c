@@ -12,8 +12,8 @@
 #include "backend/cpu/sort/keys.h"
 #include "backend/cpu/math/order.h"
 #include "base/alloc.h"
-#include "base/half.h"
-#include "base/op_params.h"
+#include "base/number/half.h"
+#include "base/op/op_params.h"
 
 enum {
     SEGMENT = 1 << 16,

@@ -8,8 +8,8 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/sort/keys.h"
 #include "backend/cpu/operand/scratch.h"
-#include "base/half.h"
-#include "base/op_params.h"
+#include "base/number/half.h"
+#include "base/op/op_params.h"
 
 /* The sort itself is so fast with AVX-512 that the time of making keys shows, so the keys of
  * float32 are made in 32 bits. */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "backend/cpu/vector/lanes.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 enum { KL_HALVES = 32 }; /* elements of a run */
 

@@ -2,7 +2,7 @@
  * run in any order. */
 #include "backend/cpu/kernel_support.h"
 
-#include "base/threefry.h"
+#include "base/number/threefry.h"
 
 static void batches(void **state) {
     static const int widths[] = {1, 2, 4};

@@ -3,7 +3,7 @@
 #include "backend/cpu/kernel_support.h"
 
 #include "backend/cpu/math/functions.h"
-#include "base/dtype.h"
+#include "base/number/dtype.h"
 
 static void layouts(void **state) {
     int32_t a[24], b[24], out[48];

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "backend/cpu/cpu_kernels.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 static double sigmoid(double x) {
     return x > 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));

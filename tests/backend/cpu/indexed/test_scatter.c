@@ -3,7 +3,7 @@
 #include "backend/cpu/kernel_support.h"
 
 #include "base/alloc.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 static struct {
     enum kl_scatter_mode mode;

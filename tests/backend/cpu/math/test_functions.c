@@ -17,13 +17,13 @@ struct function {
     enum kl_op_id op;
     double most; /* the largest error allowed, in ulp */
 };
-/* The functions whose results are rounded, from the rows of base/op_list.def. */
+/* The functions whose results are rounded, from the rows of base/op/op_list.def. */
 static const struct function functions[] = {
 #define KL_OP(...)
 #define KL_BINARY(...)
 #define KL_UNARY(ID, name, builder, function, takes, computes, gives, ulp, ...) \
     {#name, KL_OP_##ID, ulp},
-#include "base/op_list.def"
+#include "base/op/op_list.def"
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 

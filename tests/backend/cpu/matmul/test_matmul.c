@@ -5,7 +5,7 @@
 #include "backend/cpu/matmul/tiles_amx.h"
 #include "backend/cpu/operand/tile.h"
 #include "base/alloc.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 /* Fills with multiples of 1/16 between -2 and 2, which every dtype holds exactly. */
 static void fill(void *to, enum kl_dtype dtype, int64_t n, uint32_t seed) {

@@ -2,7 +2,7 @@
  * with the same bits for any order of tasks, and for rows alone and among others. */
 #include "backend/cpu/kernel_support.h"
 
-#include "base/half.h"
+#include "base/number/half.h"
 
 enum { MOST_ROWS = 530, COLS = 70, MOST_DEPTH = 1184 };
 

@@ -3,7 +3,7 @@
 #include "backend/cpu/kernel_support.h"
 
 #include "backend/cpu/matmul/tiles_avx512.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 enum { LINES = 16, ROWS = KL_AMX_ROWS, DEPTH = KL_AMX_DEPTH, TILE = LINES * DEPTH };
 

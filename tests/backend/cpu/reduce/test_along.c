@@ -4,7 +4,7 @@
 
 #include "backend/cpu/cpu_kernels.h"
 #include "base/alloc.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 enum { ROWS = 2, N = 140000 };
 static const struct { int n_axes, axes[1]; } last = {1, {1}};

@@ -5,7 +5,7 @@
 
 #include "backend/cpu/cpu_kernels.h"
 #include "base/alloc.h"
-#include "base/half.h"
+#include "base/number/half.h"
 
 enum { LEAST = 1 << 14, MOST = 1 << 16, EDGE = 64 };
 

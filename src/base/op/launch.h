@@ -1,0 +1,44 @@
+/* launch.h - a kernel call with its operands resolved to addresses. The CPU's kernels take it; the
+ * simulated device passes it to them.
+ *
+ * A checked kernel (KL_OPF_CHECKED) does not stop at an index out of range. At such a position it
+ * writes 0 (gather) or nothing (scatter), goes on, and leaves the smallest such position in
+ * `fault`. It writes every element of its output. */
+#pragma once
+#include "base/error.h"
+#include "base/op/op.h"
+#include "base/value/tensor.h"
+
+#define KL_NO_FAULT INT64_MAX
+
+struct kl_arg {
+    void *data; /* address of element 0 (offset already added); inputs are not written */
+    uint8_t dtype;
+    uint8_t layout; /* KL_ROW_CONTIGUOUS | ... */
+    int ndim;
+    int64_t size;
+    const int *dims;
+    const int64_t *strides; /* in elements */
+};
+
+struct kl_launch {
+    enum kl_op_id op;
+    const void *params;
+    int n_in, n_out;
+    const struct kl_arg *in, *out;
+    bool checked;               /* false: every index is proved to be in range, no test is needed */
+    int64_t pos_begin, pos_end; /* checked kernels: the index positions to do */
+    int64_t fault;              /* result: the smallest failing position, KL_NO_FAULT when none */
+    struct kl_error **err; /* for kernels that fail in other ways (no scratch memory, callbacks) */
+    struct kl_memory *scratch; /* the source of large scratch memory; NULL: the heap */
+    /* Runs chunk(arg, 0 .. n-1), in any order on any threads, and returns when all chunks are done.
+     * A chunk never waits. parallel_short is for work of some ten microseconds, chunks of a few. */
+    void (*parallel)(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);
+    void (*parallel_short)(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);
+};
+
+/* The type of kl_launch.parallel. */
+typedef void kl_parallel_for(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);
+
+/* 0, or a negative code with *l->err set. A fault does not make the call fail. */
+typedef int kl_kernel_fn(struct kl_launch *l);
