@@ -23,7 +23,7 @@ for file in src/backend/gpu/kernels/*.kl; do
         in_body == 2 && /AFTER_EARLIER\(\)/ { print at ":good"; in_body = 0 }
         in_body == 2 && /^}/ { print at ":bad"; in_body = 0 }' "$file")
 done
-for file in src/backend/gpu/fused_source.c src/ops/kernel.c; do
+for file in src/backend/gpu/lower/fused_source.c src/ops/kernel.c; do
     grep -q 'BEGIN();' "$file" || { echo "$file: the source that it makes has no BEGIN()"; bad=1; }
 done
 grep -q 'griddepcontrol.wait' src/ops/kernel.c || { echo "src/ops/kernel.c: sources in CUDA C++ do not wait"; bad=1; }

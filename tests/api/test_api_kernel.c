@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "api_support.h"
-#include "backend/gpu/port.h"
+#include "backend/gpu/lower/port.h"
 #include "backend/opencl/opencl.h"
 
 static mlx_stream gpu, other;

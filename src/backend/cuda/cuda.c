@@ -8,7 +8,7 @@
 
 #include "backend/cuda/cuda_internal.h"
 #include "backend/gpu/gpu.h"
-#include "backend/gpu/kernels.h"
+#include "backend/gpu/lower/kernels.h"
 #include "base/alloc.h"
 
 enum { MAX_DEVICES = 16, SUBGROUP = 32 };

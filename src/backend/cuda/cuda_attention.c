@@ -1,15 +1,15 @@
 /* cuda_attention.c - ATTENTION of 16-bit floats on tensor cores, for devices of compute capability
- * 9.0. The kernels of the dialect (lower_attention.c) do what does not fit: other widths and types,
+ * 9.0. The kernels of the dialect (lower/attention.c) do what does not fit: other widths and types,
  * few rows, for which memory is the limit, and layouts that the tensor memory accelerator does not
  * read. */
 #include "backend/cuda/cuda_internal.h"
-#include "backend/gpu/axes.h"
-#include "backend/gpu/kernels.h"
+#include "backend/gpu/lower/axes.h"
+#include "backend/gpu/lower/kernels.h"
 #include "base/number/dtype.h"
 #include "base/op/op_params.h"
 
 enum {
-    FEW_ROWS = 16,  /* lower_attention.c has a kernel for so many */
+    FEW_ROWS = 16,  /* lower/attention.c has a kernel for so many */
     ALIGNMENT = 16, /* bytes; of addresses and strides */
     /* attention_sm90.kl has the same numbers. */
     ROWS = 128,

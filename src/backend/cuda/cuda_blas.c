@@ -1,5 +1,5 @@
 /* cuda_blas.c - MATMUL by cuBLASLt where that is installed. The kernels of the dialect
- * (lower_matmul.c) do the products that cuBLASLt is not asked for or refuses.
+ * (lower/product.c) do the products that cuBLASLt is not asked for or refuses.
  *
  * cuBLASLt expects column-major matrices. A row-major matrix read so is its transpose; therefore
  * D^T = B^T A^T is computed, and cuBLASLt's A is the second operand. Each problem's algorithm is
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "backend/cuda/cuda_internal.h"
-#include "backend/gpu/axes.h"
+#include "backend/gpu/lower/axes.h"
 #include "base/alloc.h"
 #include "base/number/dtype.h"
 

@@ -1,5 +1,5 @@
 /* cuda_dnn.c - CONVOLUTION by cuDNN where that is installed. The kernels of the dialect
- * (lower_convolution.c) do the convolutions that cuDNN is not asked for or refuses.
+ * (lower/convolution.c) do the convolutions that cuDNN is not asked for or refuses.
  *
  * Gradients are convolutions too: an input with zeros between its elements, or a filter that is
  * read as its transpose from the end, is a gradient of the input to cuDNN; operands whose first

@@ -4,7 +4,7 @@
  * is taken: every slot first checks `forked`. */
 #pragma once
 #include "backend/cuda/cuda_api.h"
-#include "backend/gpu/lower.h"
+#include "backend/gpu/lower/lower.h"
 #include "base/thread.h"
 
 /* KL_SLAB_WORDS: chunks of fault words per slab */

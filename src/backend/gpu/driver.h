@@ -29,6 +29,9 @@ struct kl_word_ref {
     int index;
 };
 
+/* Commands of a run that becomes one kernel, and different operands that it reads. */
+enum { KL_FUSED_STEPS = 24, KL_FUSED_LEAVES = 10 };
+
 enum kl_command_kind {
     KL_CMD_LAUNCH, /* a kernel */
     KL_CMD_MERGE,  /* word = the smallest of the guard words */

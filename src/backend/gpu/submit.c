@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "backend/gpu/gpu_internal.h"
-#include "backend/gpu/lower.h"
 #include "base/alloc.h"
 #include "base/fork_locks.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "backend/gpu/gpu.h"
-#include "backend/gpu/kernel_cache.h"
+#include "backend/gpu/lower/kernel_cache.h"
 #include "backend/opencl/opencl_internal.h"
 #include "base/exit_gate.h"
 #include "base/fork_locks.h"

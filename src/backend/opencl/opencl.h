@@ -5,7 +5,7 @@
  * process; a process that forked afterwards cannot use them in the child. Any thread may call. */
 #pragma once
 #include "backend/backend.h"
-#include "backend/gpu/port.h"
+#include "backend/gpu/lower/port.h"
 
 /* The number of devices. When it is 0, *why (unless why is NULL) tells users what is missing. */
 int kl_opencl_count(const char **why);

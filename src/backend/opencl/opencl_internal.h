@@ -2,8 +2,8 @@
  * it. */
 #pragma once
 #include "backend/gpu/driver.h"
-#include "backend/gpu/lower.h"
-#include "backend/gpu/port.h"
+#include "backend/gpu/lower/lower.h"
+#include "backend/gpu/lower/port.h"
 #include "backend/opencl/opencl.h"
 #include "backend/opencl/opencl_api.h"
 #include "base/thread.h"

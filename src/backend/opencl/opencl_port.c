@@ -1,9 +1,9 @@
-/* opencl_port.c - programs and launches: the port of backend/gpu/port.h. */
+/* opencl_port.c - programs and launches: the port of backend/gpu/lower/port.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/gpu/kernels.h"
+#include "backend/gpu/lower/kernels.h"
 #include "backend/opencl/opencl_internal.h"
 #include "base/alloc.h"
 #include "base/list.h"

@@ -5,8 +5,8 @@
 #include "support.h"
 
 #include "backend/cuda/cuda_api.h"
-#include "backend/gpu/kernels.h"
-#include "backend/gpu/lower.h"
+#include "backend/gpu/lower/kernels.h"
+#include "backend/gpu/lower/lower.h"
 #include "base/alloc.h"
 
 enum { CC = 90 };

@@ -322,7 +322,7 @@ static int compile_kernel(const struct kl_kernel_def *def, const struct kl_kerne
             .name = def->name,
             .source = text,
             .entry = entry,
-            .library = kl_source_custom,
+            .library = kl_source_kernel,
             .bare = def->is_cuda,
             .groups = {1, 1, 1},
             .local = {(uint32_t)use->group[0], (uint32_t)use->group[1], (uint32_t)use->group[2]}};

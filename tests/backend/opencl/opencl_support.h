@@ -6,7 +6,7 @@
 #include <sched.h>
 
 #include "backend/gpu/driver.h"
-#include "backend/gpu/lower.h"
+#include "backend/gpu/lower/lower.h"
 #include "backend/opencl/opencl.h"
 #include "backend/opencl/opencl_api.h"
 

@@ -6,7 +6,7 @@
 #include <complex.h>
 #include <math.h>
 
-#include "backend/gpu/kernels.h"
+#include "backend/gpu/lower/kernels.h"
 #include "base/number/dtype.h"
 #include "base/number/half.h"
 

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backend/gpu/kernel_cache.h"
+#include "backend/gpu/lower/kernel_cache.h"
 
 static const char add_source[] =
     "KERNEL(add)(PTR(in), PTR(out), i32 n, i64 count) {\n"

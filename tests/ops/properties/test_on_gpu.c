@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "graph/graph_support.h"
-#include "backend/gpu/kernel_cache.h"
+#include "backend/gpu/lower/kernel_cache.h"
 #include "base/number/half.h"
 #include "ops/ops.h"
 #include "ops/quantized.h"

@@ -4,7 +4,7 @@
  * or twenty times as many. */
 #include "graph/graph_support.h"
 #include "backend/gpu/gpu_internal.h"
-#include "backend/gpu/kernel_cache.h"
+#include "backend/gpu/lower/kernel_cache.h"
 #include "ops/kernel.h"
 #include "ops/ops.h"
 #include "runtime/block_pool.h"

@@ -1,0 +1,237 @@
+/* fused_source.c - generates the source of a kernel for a group of element-wise commands; see
+ * fused.h. The source calls functions of kernels/elementwise.kl and kernels/math.kl. */
+#include "backend/gpu/lower/fused.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/gpu/lower/kernels.h"
+#include "base/alloc.h"
+
+/* Numbered names have an underscore before the number (value_3, step_8). No name of the dialect or
+ * of a driver's language has that form, so a local variable never hides a type, as one named b8
+ * once did. */
+
+struct text {
+    char *s;
+    size_t n, room;
+    bool failed;
+};
+
+__attribute__((format(printf, 2, 3))) static void put(struct text *t, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    va_list again;
+    va_copy(again, args);
+    int more = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (!t->failed && t->n + (size_t)more + 1 > t->room) {
+        size_t room = 2 * t->room + (size_t)more + 1024;
+        char *s = kl_realloc(t->s, room);
+        if (s) {
+            t->s = s;
+            t->room = room;
+        } else {
+            t->failed = true;
+        }
+    }
+    if (!t->failed) t->n += (size_t)vsnprintf(t->s + t->n, t->room - t->n, format, again);
+    va_end(again);
+}
+
+static const char *type_of(int dtype) {
+    return kl_dialect_type((enum kl_dtype)dtype);
+}
+
+static void put_value(struct text *t, const struct kl_fused_step *s, int input) {
+    if (s->ref[input] < 0)
+        put(t, "step_%d", -1 - s->ref[input]);
+    else
+        put(t, "value_%d", s->ref[input]);
+}
+
+/* The steps of one position: from the values of the leaves (value_<k>) to the values of the steps
+ * (step_<k>). */
+static void put_steps(struct text *t, const struct kl_fused_group *g) {
+    for (int k = 0; k < g->n_steps; k++) {
+        const struct kl_fused_step *s = &g->step[k];
+        const struct kl_arg *out = kl_fused_out(s->c), *in = s->c->args;
+        int value = in[s->c->op == KL_OP_WHERE ? 1 : 0].dtype;
+        put(t, "        c_%s step_%d = ", type_of(out->dtype), k);
+        if (s->c->op == KL_OP_COPY || (s->c->op == KL_OP_CAST && value == out->dtype)) {
+            put_value(t, s, 0);
+        } else if (s->c->op == KL_OP_CAST) {
+            put(t, "convert_%s_%s(", kl_dialect_compute_type(value), type_of(out->dtype));
+            put_value(t, s, 0);
+            put(t, ")");
+        } else {
+            /* WHERE moves values, so there is nothing to round */
+            bool moves = s->c->op == KL_OP_WHERE;
+            put(t, moves ? "op_%s_%s(" : "ROUND(%s, op_%s_%s(",
+                moves ? kl_op_name(s->c->op) : type_of(out->dtype),
+                moves ? kl_dialect_compute_type(value) : kl_op_name(s->c->op),
+                kl_dialect_compute_type(value));
+            for (int i = 0; i < s->c->n_in; i++) {
+                if (i) put(t, ", ");
+                put_value(t, s, i);
+            }
+            put(t, moves ? ")" : "))");
+        }
+        put(t, ";\n");
+    }
+}
+
+/* Computes the offsets of the strided leaves at position i. */
+static void put_offsets(struct text *t, const struct kl_fused_plan *p) {
+    const char *type = p->small ? "u32" : "i64";
+    int n = p->g->n_strided;
+    for (int o = 0; o < n; o++) put(t, "    i64 offset_%d = 0;\n", o);
+    put(t, "    %s left = (%s)i, q;\n", type, type);
+    for (int d = p->space.ndim - 1; d >= 0; d--) {
+        if (d > 0)
+            put(t, "    q = left / (%s)s.dims[%d];\n    left -= q * (%s)s.dims[%d];\n", type, d,
+                type, d);
+        for (int o = 0; o < n; o++)
+            put(t, "    offset_%d += (i64)left * s.strides[%d][%d];\n", o, o, d);
+        if (d > 0) put(t, "    left = q;\n");
+    }
+    put(t, "    (void)q;\n");
+}
+
+static int pack_bytes(const struct kl_fused_plan *p, int dtype) {
+    return p->pack * (int)kl_dtype_size((enum kl_dtype)dtype);
+}
+
+/* A whole pack, with one access per operand. (Two packs per work-item were slower on an H200: 4.0
+ * against 4.2 TB/s.) */
+static void put_pack(struct text *t, const struct kl_fused_plan *p) {
+    const struct kl_fused_group *g = p->g;
+    put(t, "    if (i + %d <= n) {\n", p->pack);
+    for (int k = 0; k < g->n_leaves; k++) {
+        int dtype = g->leaf[k].arg->dtype;
+        if (kl_fused_packed(p, k))
+            put(t,
+                "        PACK(%s, %d, %d) read_%d;\n        read_%d.w = *(GLOBAL const CAT(w, %d) "
+                "*)leaf_%d;\n",
+                type_of(dtype), p->pack, pack_bytes(p, dtype), k, k, pack_bytes(p, dtype), k);
+    }
+    for (int k = 0; k < g->n_steps; k++) {
+        int dtype = kl_fused_out(g->step[k].c)->dtype;
+        if (g->step[k].stored)
+            put(t, "        PACK(%s, %d, %d) made_%d;\n", type_of(dtype), p->pack,
+                pack_bytes(p, dtype), k);
+    }
+    put(t, "        UNROLL\n        for (int e = 0; e < %d; e++) {\n", p->pack);
+    for (int k = 0; k < g->n_leaves; k++) {
+        const char *type = type_of(g->leaf[k].arg->dtype);
+        if (kl_fused_packed(p, k))
+            put(t, "        c_%s value_%d = value_%s(read_%d.e[e]);\n", type, k, type, k);
+        if (p->walk[k] == KL_WALK_STRIDED)
+            put(t, "        c_%s value_%d = LOAD(%s, leaf_%d, e * s.strides[%d][%d]);\n", type, k,
+                type, k, g->leaf[k].operand, p->space.ndim - 1);
+    }
+    put_steps(t, g);
+    for (int k = 0; k < g->n_steps; k++)
+        if (g->step[k].stored)
+            put(t, "        made_%d.e[e] = stored_%s(step_%d);\n", k,
+                type_of(kl_fused_out(g->step[k].c)->dtype), k);
+    put(t, "        }\n");
+    for (int k = 0; k < g->n_steps; k++)
+        if (g->step[k].stored)
+            put(t, "        *(GLOBAL CAT(w, %d) *)result_%d = made_%d.w;\n",
+                pack_bytes(p, kl_fused_out(g->step[k].c)->dtype), k, k);
+    put(t, "        return;\n    }\n");
+}
+
+/* The positions one by one: all of them, or those that do not fill a pack. With a space, n is a
+ * multiple of the pack. */
+static void put_elements(struct text *t, const struct kl_fused_plan *p) {
+    const struct kl_fused_group *g = p->g;
+    put(t, "    for (int e = 0; e < %d && i + e < n; e++) {\n", p->pack);
+    for (int k = 0; k < g->n_leaves; k++) {
+        const char *type = type_of(g->leaf[k].arg->dtype);
+        if (kl_fused_packed(p, k))
+            put(t, "        c_%s value_%d = LOAD(%s, leaf_%d, e);\n", type, k, type, k);
+        if (p->walk[k] == KL_WALK_STRIDED)
+            put(t, "        c_%s value_%d = LOAD(%s, leaf_%d, %s);\n", type, k, type, k,
+                p->pack > 1 ? "e" : "0");
+    }
+    put_steps(t, g);
+    for (int k = 0; k < g->n_steps; k++)
+        if (g->step[k].stored)
+            put(t, "        STORE(%s, result_%d, e, step_%d);\n",
+                type_of(kl_fused_out(g->step[k].c)->dtype), k, k);
+    put(t, "    }\n}\n");
+}
+
+/* Whether elementwise.kl has the function of op. The functions of the other operations are in
+ * math.kl, which is left out where nothing needs it. */
+static bool is_basic(enum kl_op_id op) {
+    switch (op) {
+    case KL_OP_COPY:
+    case KL_OP_CAST:
+    case KL_OP_NEGATIVE:
+    case KL_OP_ABS:
+    case KL_OP_EXP:
+    case KL_OP_LOG:
+    case KL_OP_SQRT:
+    case KL_OP_SQUARE:
+    case KL_OP_FLOOR:
+    case KL_OP_ERFINV:
+    case KL_OP_LOGICAL_NOT:
+    case KL_OP_ADD:
+    case KL_OP_SUBTRACT:
+    case KL_OP_MULTIPLY:
+    case KL_OP_DIVIDE:
+    case KL_OP_MAXIMUM:
+    case KL_OP_MINIMUM:
+    case KL_OP_EQUAL:
+    case KL_OP_NOT_EQUAL:
+    case KL_OP_LESS:
+    case KL_OP_LESS_EQUAL:
+    case KL_OP_GREATER:
+    case KL_OP_GREATER_EQUAL:
+    case KL_OP_LOGICAL_AND:
+    case KL_OP_LOGICAL_OR:
+    case KL_OP_WHERE: return true;
+    default: return false;
+    }
+}
+
+char *kl_fused_source(void *ctx) {
+    const struct kl_fused_plan *p = ctx;
+    const struct kl_fused_group *g = p->g;
+    struct text t = {0};
+    bool basic = true;
+    for (int k = 0; k < g->n_steps; k++) basic = basic && is_basic(g->step[k].c->op);
+    put(&t, "%s%s\nKERNEL(map)(i64 n", kl_source_elementwise, basic ? "" : kl_source_math);
+    if (p->has_space) put(&t, ", struct space s");
+    for (int k = 0; k < g->n_leaves; k++) put(&t, ", PTR(from_%d)", k);
+    for (int k = 0; k < g->n_steps; k++)
+        if (g->step[k].stored) put(&t, ", PTR(to_%d)", k);
+    put(&t, ") {\n    BEGIN();\n    i64 i = gid() * %d;\n    if (i >= n) return;\n", p->pack);
+    if (p->has_space) put_offsets(&t, p);
+    for (int k = 0; k < g->n_leaves; k++) {
+        const char *type = type_of(g->leaf[k].arg->dtype);
+        int o = g->leaf[k].operand;
+        put(&t, "    GLOBAL const %s *leaf_%d = AT(const %s, from_%d)", type, k, type, k);
+        if (p->walk[k] == KL_WALK_FLAT) put(&t, " + i");
+        if (o >= 0) put(&t, " + offset_%d", o);
+        put(&t, ";\n");
+        if (p->walk[k] == KL_WALK_SCALAR || p->walk[k] == KL_WALK_STEADY)
+            put(&t, "    c_%s value_%d = LOAD(%s, leaf_%d, 0);\n", type, k, type, k);
+    }
+    for (int k = 0; k < g->n_steps; k++)
+        if (g->step[k].stored)
+            put(&t, "    GLOBAL %s *result_%d = AT(%s, to_%d) + i;\n",
+                type_of(kl_fused_out(g->step[k].c)->dtype), k,
+                type_of(kl_fused_out(g->step[k].c)->dtype), k);
+    if (p->pack > 1) put_pack(&t, p);
+    put_elements(&t, p);
+    if (t.failed) {
+        kl_free(t.s);
+        return NULL;
+    }
+    return t.s;
+}
