@@ -18,11 +18,13 @@ BEGIN { rank["number"] = 1; rank["value"] = 2; rank["op"] = 3 }
   a = n == 4 ? rank[from[3]] : 0; b = to[3] in rank ? rank[to[3]] : 0
   if (b > a) { print "upward include: " $0; bad = 1 } }
 END { exit bad }' || bad=1
-# The CPU's kernels: vector, then operand, then math, then the families, none of which includes another.
+# The CPU's kernels: vector, then operand, then math, then product and reduce, then the other
+# families. No family of one floor includes another.
 grep -rnE '^[ \t]*#[ \t]*include "backend/cpu/[a-z]+/' src/backend/cpu --include='*.[ch]' --include='*.inc' | awk -F'[/:"]' '
-BEGIN { rank["vector"] = 1; rank["operand"] = 2; rank["math"] = 3 }
+BEGIN { rank["vector"] = 1; rank["operand"] = 2; rank["math"] = 3
+        rank["product"] = rank["reduce"] = 4 }
 { from = $4; for (i = 5; i < NF; i++) if ($i == "cpu" && $(i - 1) == "backend") to = $(i + 1)
-  a = from in rank ? rank[from] : 4; b = to in rank ? rank[to] : 4
+  a = from in rank ? rank[from] : 5; b = to in rank ? rank[to] : 5
   if ($5 ~ /\.(c|h|inc)$/ && from != to && b >= a) { print "upward or across families: " $0; bad = 1 } }
 END { exit bad }' || bad=1
 if grep -rnE 'include "backend/(gpu|cuda|opencl|sim)/' src/backend/cpu; then echo "cpu/ includes a GPU driver"; bad=1; fi

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/cpu/matmul/tiles_amx.h"
-#include "backend/cpu/matmul/tiles_avx512.h"
+#include "backend/cpu/product/tiles_amx.h"
+#include "backend/cpu/product/tiles_avx512.h"
 #include "backend/cpu/cpu_kernels.h"
 
 typedef kl_kernel_fn *kernel_of_fn(enum kl_op_id op);

@@ -1,6 +1,6 @@
 /* cpu_variant.h - names of kernels that are compiled for several instruction sets. CMakeLists.txt
  * compiles every file of this folder once for any CPU and again for wider ones, except
- * cpu_backend.c, cpu_variant.c, math/piecewise.c, matmul/tiles_amx.c and matmul/tiles_avx512.c.
+ * cpu_backend.c, cpu_variant.c, math/piecewise.c, product/tiles_amx.c and product/tiles_avx512.c.
  * There KL_VARIANT is v3 or v4, and each name that crosses files gets it as a suffix. The linker
  * finds a name that is missing here, because it is defined several times. The sources are the same
  * and nothing is contracted or reordered, so all variants give the same bits. */
@@ -50,7 +50,7 @@
 #define kl_cpu_gather_axis KL_V(kl_cpu_gather_axis)
 #define kl_cpu_scatter KL_V(kl_cpu_scatter)
 #define kl_cpu_scatter_axis KL_V(kl_cpu_scatter_axis)
-/* indexed/scatter.h */
+/* index/scatter.h */
 #define kl_scatter_position KL_V(kl_scatter_position)
 #define kl_scatter_by_buckets KL_V(kl_scatter_by_buckets)
 #define kl_scatter_places KL_V(kl_scatter_places)
@@ -62,7 +62,7 @@
 #define kl_sort_values KL_V(kl_sort_values)
 #define kl_sort_by_key KL_V(kl_sort_by_key)
 #define kl_sort_tables KL_V(kl_sort_tables)
-/* matmul/attention.h */
+/* attention/attention.h */
 #define kl_attention_few KL_V(kl_attention_few)
 #define kl_attention_load KL_V(kl_attention_load)
 #define kl_attention_many_task KL_V(kl_attention_many_task)
@@ -71,7 +71,7 @@
 #define kl_attention_rows KL_V(kl_attention_rows)
 #define kl_attention_sink KL_V(kl_attention_sink)
 #define kl_attention_store KL_V(kl_attention_store)
-/* matmul/matvec.h */
+/* product/matvec.h */
 #define kl_cpu_few_rows KL_V(kl_cpu_few_rows)
 #define kl_cpu_phase KL_V(kl_cpu_phase)
 #define kl_cpu_join_phases KL_V(kl_cpu_join_phases)
@@ -110,13 +110,13 @@
 #define kl_reduce_rows KL_V(kl_reduce_rows)
 #define kl_reduce_columns KL_V(kl_reduce_columns)
 #define kl_reduce_narrow KL_V(kl_reduce_narrow)
-/* reduce/scan.h */
+/* scan/scan.h */
 #define kl_scan_joins KL_V(kl_scan_joins)
 #define kl_scan_halves KL_V(kl_scan_halves)
 #define kl_scan_rows KL_V(kl_scan_rows)
-/* reduce/logsumexp.h */
+/* softmax/logsumexp.h */
 #define kl_logsumexp_few KL_V(kl_logsumexp_few)
-/* reduce/softmax.h */
+/* softmax/softmax.h */
 #define kl_softmax_rows KL_V(kl_softmax_rows)
 #define kl_softmax_columns KL_V(kl_softmax_columns)
 /* reduce/short_rows.h */

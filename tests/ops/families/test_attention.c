@@ -4,7 +4,7 @@
 #include "ops/support/helpers.h"
 #include "ops/support/vjp_support.h"
 
-#include "backend/cpu/matmul/tiles_amx.h"
+#include "backend/cpu/product/tiles_amx.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "base/op/op_params.h"
 

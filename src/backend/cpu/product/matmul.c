@@ -1,0 +1,309 @@
+/* matmul.c - MATMUL: in = {a (..., m, k), b (..., k, n)} with the same leading axes; out (..., m,
+ * n). Shape and dtype alone decide how it is computed. With few rows (or few columns: then the
+ * product is computed transposed) the matrix is read once, in place (matvec.inc). Larger products
+ * of floats use packed operands (gemm.c), those of complex64 plain loops (matmul.inc). Where the
+ * CPU has tile registers, bfloat16 and large products of float32 and float16 use them (gemm_amx.c).
+ * 16-bit floats are added up in float32 and rounded once. The bits depend neither on strides nor on
+ * threads. */
+#include "backend/cpu/product/matmul.h"
+
+#include "backend/cpu/math/complex.h"
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/product/matvec.h"
+#include "backend/cpu/product/products.h"
+#include "backend/cpu/operand/scratch.h"
+#include "base/alloc.h"
+
+enum { COMPLEX_ROWS = 64, COMPLEX_COLS = 64, COMPLEX_DEPTH = 128 };
+static inline struct kl_c64 c64_madd(struct kl_c64 c, struct kl_c64 a, struct kl_c64 b) {
+    return kl_c64_add(c, kl_c64_mul(a, b));
+}
+#define T struct kl_c64
+#define NAME c64
+#define MADD c64_madd
+#define COLS COMPLEX_COLS
+#define DEPTH COMPLEX_DEPTH
+/* defines add_product_c64 */
+#include "backend/cpu/product/matmul.inc"
+#undef COLS
+#undef DEPTH
+
+/* ---- the product ---- */
+
+enum {
+    FEW = 8, /* with fewer rows than this, the matrix is not packed */
+    /* Products with at most this many rows, columns and depth are not packed. */
+    SMALL = 64,
+    /* The same where operands and result are used in place: a batch of 64 x 128 x 64. */
+    SMALL_DEPTH = 128,
+    MOST_SMALL = 1 << 19,    /* multiply-adds */
+    VEC_COLS = 1024,         /* the fewest columns of a task for such products */
+    PARALLEL_FROM = 1 << 18, /* multiply-adds from which on several threads compute a product */
+    PHASES_FROM = 1 << 21,   /* multiply-adds from which on threads share the phases of one row */
+    MOST_PHASES = 1 << 20,   /* the most bytes of the sums of phases */
+};
+
+/* ---- small products ---- */
+
+/* Copies rows x cols elements to the compute type, with rows that are `pitch` apart. */
+static void copy_small(const struct kl_product *j, const struct kl_arg *arg, int64_t offset,
+                       int64_t row, int64_t col, int64_t rows, int64_t cols, int64_t pitch,
+                       char *to) {
+    int item = (int)kl_dtype_size(arg->dtype);
+    union kl_tile raw;
+    for (int64_t i = 0; i < rows; i++) {
+        const char *from = kl_element(arg, offset + i * row);
+        char *dst = to + i * pitch * j->bytes;
+        if (arg->dtype == j->type) {
+            kl_copy_run(item, cols, dst, item, from, col * item);
+        } else {
+            kl_copy_run(item, cols, raw.bytes, item, from, col * item);
+            kl_convert(j->type, dst, arg->dtype, raw.bytes, cols);
+        }
+    }
+}
+
+/* Whether neither operand nor result of small products must be copied. */
+static bool all_in_place(const struct kl_product *j) {
+    return j->a->dtype == j->type && j->b->dtype == j->type && j->l->out->dtype == j->type &&
+           j->n % (KL_VECTOR / j->bytes) == 0 && j->b_col == 1;
+}
+
+/* Whether a task computes whole products. One alone is shared between threads from SMALL on. */
+static bool is_small(const struct kl_product *j) {
+    if (j->m <= SMALL && j->n <= SMALL && j->k <= SMALL) return true;
+    return j->m >= FEW && j->m <= SMALL && j->n >= FEW && j->n <= SMALL_DEPTH &&
+           j->k <= SMALL_DEPTH && j->m * j->n * j->k <= MOST_SMALL && j->batches > 1 &&
+           all_in_place(j);
+}
+
+/* A task is several products. Operands are read in place, and results written in place, where they
+ * have the compute type; but rows of b and of the result must be whole vectors. */
+static void small_task(void *arg, int64_t task) {
+    struct kl_product *j = arg;
+    enum { SOME = 32 };
+    const struct kl_arg *out = j->l->out;
+    _Alignas(64) char a[SMALL * SMALL * 8], b[SMALL * SMALL * 8], c[SMALL * SMALL * 8];
+    int64_t last = kl_min64((task + 1) * j->batches_each, j->batches), offsets[2][SOME];
+    int64_t pitch = kl_round_up(j->n, KL_VECTOR / j->bytes);
+    bool a_in_place = j->a->dtype == j->type;
+    bool b_in_place = j->b->dtype == j->type && pitch == j->n && j->b_col == 1;
+    bool c_in_place = out->dtype == j->type && pitch == j->n;
+    if (pitch > j->n) memset(b, 0, (size_t)(j->k * pitch * j->bytes));
+    for (int64_t batch = task * j->batches_each; batch < last; batch += SOME) {
+        int64_t some = kl_min64(SOME, last - batch);
+        for (int side = 0; side < 2; side++)
+            kl_offsets(j->n_lead, j->dims, j->lead[side], batch, some, offsets[side]);
+        for (int64_t i = 0; i < some; i++) {
+            struct kl_place p = {.batch = batch + i};
+            const char *left = a_in_place ? kl_element(j->a, offsets[0][i]) : a;
+            const char *right = b_in_place ? kl_element(j->b, offsets[1][i]) : b;
+            char *to = c_in_place ? (char *)out->data + p.batch * j->m * j->n * j->bytes : c;
+            if (!a_in_place)
+                copy_small(j, j->a, offsets[0][i], j->a_row, j->a_col, j->m, j->k, j->k, a);
+            if (!b_in_place)
+                copy_small(j, j->b, offsets[1][i], j->b_row, j->b_col, j->k, j->n, pitch, b);
+            (j->type == KL_F32 ? kl_small_f32 : kl_small_f64)(
+                j->m, pitch, j->k, left, a_in_place ? j->a_row : j->k, a_in_place ? j->a_col : 1,
+                right, b_in_place ? j->b_row : pitch, to, pitch);
+            for (int64_t row = 0; !c_in_place && row < j->m; row++)
+                kl_store_row(j, &p, row, 0, j->n, c + row * pitch * j->bytes);
+        }
+    }
+}
+
+/* ---- few rows ---- */
+
+/* Copies the columns of the matrix that a task needs to `to`, as rows. Used where neither rows nor
+ * columns are contiguous. */
+static void gather_columns(const struct kl_product *j, int64_t offset, int64_t cols, char *to) {
+    int item = (int)kl_dtype_size(j->b->dtype);
+    for (int64_t k = 0; k < j->k; k++)
+        kl_copy_run(item, cols, to + k * cols * item, item, kl_element(j->b, offset + k * j->b_row),
+                    j->b_col * item);
+}
+
+/* A row of a, which has any strides, in the compute type. */
+static void row_as_computed(const struct kl_product *j, int64_t offset, char *to) {
+    const int item = (int)kl_dtype_size(j->a->dtype);
+    union kl_tile raw;
+    for (int64_t k = 0; k < j->k; k += KL_TILE) {
+        int64_t n = kl_min64(KL_TILE, j->k - k);
+        kl_copy_run(item, n, raw.bytes, item, kl_element(j->a, offset + k * j->a_col),
+                    j->a_col * item);
+        kl_convert(j->type, to + k * j->bytes, j->a->dtype, raw.bytes, n);
+    }
+}
+
+static void vector_task(void *arg, int64_t task) {
+    struct kl_product *j = arg;
+    struct kl_place p = kl_place_of(j, task);
+    bool dots = j->b_row == 1 && j->b_col != 1, in_place = j->b_row == 1 || j->b_col == 1;
+    int item = (int)kl_dtype_size(j->b->dtype);
+    bool a_in_place = j->a->dtype == j->type && j->a_col == 1;
+    size_t rows_bytes = a_in_place ? 0 : (size_t)kl_round_up(p.m * j->k * j->bytes, 64);
+    size_t out_bytes = (size_t)kl_round_up(p.m * p.n * j->bytes, 64);
+    char *room = kl_malloc(rows_bytes + out_bytes + (in_place ? 0 : (size_t)(j->k * p.n * item)));
+    if (!room) {
+        atomic_store(&j->no_memory, true);
+        return;
+    }
+    char *rows = room, *out = room + rows_bytes;
+    const char *b = kl_element(j->b, p.b + p.col * j->b_col);
+    int64_t line = dots ? j->b_col : j->b_row;
+    if (!in_place) {
+        gather_columns(j, p.b + p.col * j->b_col, p.n, out + out_bytes);
+        b = out + out_bytes;
+        line = p.n;
+    }
+    for (int64_t i = 0; !a_in_place && i < p.m; i++)
+        row_as_computed(j, p.a + i * j->a_row, rows + i * j->k * j->bytes);
+    const char *a = a_in_place ? kl_element(j->a, p.a) : rows;
+    kl_cpu_few_rows(dots, j->b->dtype, p.m, j->k, p.n, a, a_in_place ? j->a_row : j->k, b, line,
+                    out, p.n);
+    for (int64_t i = 0; i < p.m; i++) kl_store_row(j, &p, i, 0, p.n, out + i * p.n * j->bytes);
+    kl_free(room);
+}
+
+/* ---- one row, and a large matrix by rows: threads divide the phases, not the columns, so that
+ * rows are read from end to end ---- */
+struct row_product {
+    const struct kl_product *j;
+    const char *a; /* one row, in the compute type */
+    char *sums;    /* [KL_MATVEC_PHASES][j->n] */
+};
+static void phase_task(void *arg, int64_t phase) {
+    const struct row_product *s = arg;
+    const struct kl_product *j = s->j;
+    kl_cpu_phase(j->b->dtype, j->k - phase, j->n, s->a + phase * j->bytes,
+                 kl_element(j->b, phase * j->b_row), j->b_row, s->sums + phase * j->n * j->bytes);
+}
+static bool row_by_phases(struct kl_product *j, const struct kl_launch *l) {
+    const bool a_in_place = j->a->dtype == j->type && j->a_col == 1;
+    const int64_t sums = KL_MATVEC_PHASES * j->n * j->bytes;
+    struct kl_scratch room;
+    if (j->m != 1 || j->batches != 1 || j->b_col != 1 || j->n % KL_MATVEC_COLS != 0 ||
+        j->k < KL_MATVEC_PHASES || j->n * j->k < PHASES_FROM || sums > MOST_PHASES)
+        return false;
+    if (!kl_scratch_take(&room, j->l, (size_t)(sums + kl_round_up(j->k * j->bytes, 64)))) {
+        atomic_store(&j->no_memory, true);
+        return true;
+    }
+    struct row_product s = {.j = j, .a = room.ptr + sums, .sums = room.ptr};
+    if (a_in_place)
+        s.a = kl_element(j->a, 0);
+    else
+        row_as_computed(j, 0, room.ptr + sums);
+    kl_run_tasks(l, KL_MATVEC_PHASES, phase_task, &s);
+    kl_cpu_join_phases(j->type, s.sums, j->n);
+    struct kl_place first = {.n = j->n};
+    kl_store_row(j, &first, 0, 0, j->n, s.sums);
+    kl_scratch_give(&room);
+    return true;
+}
+
+/* ---- complex ---- */
+
+static void complex_task(void *arg, int64_t task) {
+    struct kl_product *j = arg;
+    struct kl_place p = kl_place_of(j, task);
+    _Alignas(64) struct kl_c64 a[COMPLEX_ROWS * COMPLEX_DEPTH], b[COMPLEX_DEPTH * COMPLEX_COLS],
+        c[COMPLEX_ROWS * COMPLEX_COLS];
+    memset(c, 0, sizeof c);
+    for (int64_t k = 0; k < j->k; k += COMPLEX_DEPTH) {
+        int64_t depth = kl_min64(COMPLEX_DEPTH, j->k - k);
+        for (int64_t i = 0; i < p.m; i++)
+            kl_copy_run(8, depth, a + i * COMPLEX_DEPTH, 8,
+                        kl_element(j->a, p.a + (p.row + i) * j->a_row + k * j->a_col),
+                        j->a_col * 8);
+        for (int64_t i = 0; i < depth; i++)
+            kl_copy_run(8, p.n, b + i * COMPLEX_COLS, 8,
+                        kl_element(j->b, p.b + (k + i) * j->b_row + p.col * j->b_col),
+                        j->b_col * 8);
+        add_product_c64(p.m, p.n, depth, a, b, c);
+    }
+    for (int64_t i = 0; i < p.m; i++)
+        kl_store_row(j, &p, i, 0, p.n, (const char *)(c + i * COMPLEX_COLS));
+}
+
+/* ---- the kernel ---- */
+
+static void transpose_job(struct kl_product *j) {
+    const struct kl_arg *arg = j->a;
+    int64_t m = j->m, row = j->a_row, col = j->a_col, out_row = j->out_row;
+    int64_t lead[KL_LONG_AXES];
+    j->a = j->b;
+    j->b = arg;
+    j->m = j->n;
+    j->n = m;
+    j->a_row = j->b_col;
+    j->a_col = j->b_row;
+    j->b_row = col;
+    j->b_col = row;
+    j->out_row = j->out_col;
+    j->out_col = out_row;
+    memcpy(lead, j->lead[0], sizeof lead);
+    memcpy(j->lead[0], j->lead[1], sizeof lead);
+    memcpy(j->lead[1], lead, sizeof lead);
+}
+
+int kl_cpu_matmul(struct kl_launch *l) {
+    struct kl_product j = {.l = l, .a = &l->in[0], .b = &l->in[1]};
+    const struct kl_arg *out = l->out;
+    int last = out->ndim - 1;
+    if (out->size == 0) return KL_OK;
+    j.type = kl_compute_dtype(out->dtype);
+    j.bytes = (int)kl_dtype_size(j.type);
+    j.m = out->dims[last - 1];
+    j.n = out->dims[last];
+    j.k = j.a->dims[last];
+    if (j.k == 0) { /* the sums have no terms, and the operands may have no address */
+        memset(out->data, 0, (size_t)out->size * kl_dtype_size(out->dtype));
+        return KL_OK;
+    }
+    j.a_row = j.a->strides[last - 1];
+    j.a_col = j.a->strides[last];
+    j.b_row = j.b->strides[last - 1];
+    j.b_col = j.b->strides[last];
+    j.out_row = j.n;
+    j.out_col = 1;
+    for (int i = 0; i < last - 1; i++) {
+        if (out->dims[i] == 1 || j.n_lead == KL_LONG_AXES) continue;
+        j.dims[j.n_lead] = out->dims[i];
+        j.lead[0][j.n_lead] = j.a->strides[i];
+        j.lead[1][j.n_lead++] = j.b->strides[i];
+    }
+    j.batches = out->size / (j.m * j.n);
+    void (*task)(void *, int64_t) = NULL; /* NULL: gemm.c computes the product */
+    if (j.type == KL_C64) {
+        task = complex_task;
+        j.rows = COMPLEX_ROWS;
+        j.cols = COMPLEX_COLS;
+    } else if (is_small(&j)) {
+        task = small_task;
+        j.rows = j.m;
+        j.cols = j.n;
+        j.batches_each = PARALLEL_FROM / 4 / (j.m * j.n * (j.k + 1)) + 1;
+    } else if (j.m < FEW || j.n < FEW) {
+        task = vector_task;
+        if (j.n < j.m) transpose_job(&j);
+        j.rows = j.m;
+        /* Tasks of about PARALLEL_FROM multiply-adds, which read long parts of rows. */
+        j.cols = kl_round_up(PARALLEL_FROM / (j.m * j.k + 1) + 1,
+                             j.b_row == 1 && j.b_col != 1 ? VEC_COLS / 16 : VEC_COLS);
+    }
+    bool big = (double)out->size * (double)j.k >= PARALLEL_FROM;
+    struct kl_launch alone = {.parallel = big ? l->parallel : NULL};
+    if (task == vector_task && row_by_phases(&j, &alone))
+        return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
+    if (!task) {
+        if (!kl_cpu_gemm_amx(&j, &alone)) kl_cpu_gemm(&j, &alone);
+        return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
+    }
+    j.row_tasks = kl_ceil_div(j.m, j.rows);
+    j.col_tasks = kl_ceil_div(j.n, j.cols);
+    int64_t tasks = task == small_task ? kl_ceil_div(j.batches, j.batches_each)
+                                       : j.batches * j.row_tasks * j.col_tasks;
+    kl_run_tasks(&alone, tasks, task, &j);
+    return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
+}
