@@ -6,7 +6,7 @@ set -u
 cd "$(dirname "$0")/.."
 bad=0
 grep -rnE '^[ \t]*#[ \t]*include "' src | awk -F'[/:"]' '
-BEGIN { n = split("base backend runtime graph ops io dist transforms api", a, " ")
+BEGIN { n = split("base backend runtime graph ops io dist transforms train api", a, " ")
         for (i = 1; i <= n; i++) rank[a[i]] = i; rank["io"] = rank["dist"] = rank["ops"] + 1 }
 { to = ""; for (i = 1; i < NF; i++) if ($i ~ /include/) to = $(i + 1) }
 !(to in rank) || rank[to] > rank[$2] { print "upward include: " $0; bad = 1 }

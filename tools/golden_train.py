@@ -3,7 +3,7 @@
 
     python3 tools/golden_train.py [file]
 
-The formulas are written here from the papers that src/ops/optimizer.c names, one step after the other, without its
+The formulas are written here from the papers that src/train/optimizer.c names, one step after the other, without its
 rearrangements. The numbers come from a fixed seed, so the file changes only when this script does."""
 import sys
 import numpy as np

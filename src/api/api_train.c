@@ -1,5 +1,5 @@
 /* api_train.c - keel/train.h. An optimiser is its rule, its learning rate, and the state, which the
- * builders of ops/optimizer.h turn into the next one. */
+ * builders of train/optimizer.h turn into the next one. */
 #include <keel/train.h>
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "api/handles.h"
 #include "base/alloc.h"
 #include "io/io.h"
-#include "ops/optimizer.h"
+#include "train/optimizer.h"
 
 struct kl_optimizer {
     struct kl_optimizer_rule rule;

@@ -14,7 +14,7 @@ int kl_trace_begin(struct kl_trace **out, struct kl_error **err);
 /* The extents of the arguments of t are those of one call among many: what follows from them must
  * be found again from the arguments of a replay. Called before the arguments are made. An array
  * that follows from such an argument has the flag `shapeless`; builders and transforms record calls
- * on it (ops/deferred.h) instead of the numbers that they find. */
+ * on it (ops/build/deferred.h) instead of the numbers that they find. */
 void kl_trace_set_shapeless(struct kl_trace *t);
 /* Whether there may be such arrays at all: the question costs one load. */
 extern _Atomic(int) kl_n_shapeless_traces;

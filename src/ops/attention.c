@@ -11,12 +11,12 @@
 
 #include "base/alloc.h"
 #include "base/op/op_params.h"
-#include "ops/build.h"
-#include "ops/deferred.h"
-#include "ops/meet.h"
-#include "ops/terms.h"
-#include "ops/views.h"
-#include "ops/vmap.h"
+#include "ops/build/build.h"
+#include "ops/build/deferred.h"
+#include "ops/build/meet.h"
+#include "ops/build/terms.h"
+#include "ops/build/views.h"
+#include "ops/build/vmap.h"
 
 /* ---- arguments ---- */
 

@@ -1,8 +1,8 @@
 /* convert.c - operations that keep the values and change the dtype or the layout. */
-#include "ops/build.h"
-#include "ops/meet.h"
+#include "ops/build/build.h"
+#include "ops/build/meet.h"
+#include "ops/build/vjp.h"
 #include "ops/ops.h"
-#include "ops/vjp.h"
 
 int kl_copy(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "base/op/op_params.h"
-#include "ops/build.h"
+#include "ops/build/build.h"
+#include "ops/build/deferred.h"
+#include "ops/build/jvp.h"
+#include "ops/build/meet.h"
+#include "ops/build/views.h"
+#include "ops/build/vmap.h"
 #include "ops/convolution.h"
-#include "ops/deferred.h"
-#include "ops/jvp.h"
-#include "ops/meet.h"
-#include "ops/views.h"
-#include "ops/vmap.h"
 
 typedef struct kl_convolution_params params;
 

@@ -2,7 +2,7 @@
  * only. */
 #pragma once
 #include "base/op/op_params.h"
-#include "ops/terms.h"
+#include "ops/build/terms.h"
 
 /* Checks what no operand decides: the number of spatial axes, strides, dilations, groups. KL_EARG,
  * KL_ESHAPE. */

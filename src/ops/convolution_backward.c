@@ -2,12 +2,12 @@
  * CONVOLUTION_BACKWARD. It is linear in the input and in the cotangent, so its own gradients and
  * tangents are convolutions and itself. */
 #include "base/op/op_params.h"
-#include "ops/build.h"
+#include "ops/build/build.h"
+#include "ops/build/jvp.h"
+#include "ops/build/meet.h"
+#include "ops/build/views.h"
+#include "ops/build/vmap.h"
 #include "ops/convolution.h"
-#include "ops/jvp.h"
-#include "ops/meet.h"
-#include "ops/views.h"
-#include "ops/vmap.h"
 
 typedef struct kl_convolution_backward_params params;
 

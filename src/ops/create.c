@@ -3,11 +3,11 @@
 #include <math.h>
 
 #include "base/op/op_params.h"
-#include "ops/build.h"
-#include "ops/deferred.h"
-#include "ops/meet.h"
+#include "ops/build/build.h"
+#include "ops/build/deferred.h"
+#include "ops/build/meet.h"
+#include "ops/build/terms.h"
 #include "ops/ops.h"
-#include "ops/terms.h"
 
 /* A new row-major array filled with vals, which are converted and broadcast. */
 static int fill(struct kl_array **out, int ndim, const int *dims, struct kl_array *vals,

@@ -1,12 +1,12 @@
 /* fast.c - norms over the last axis, and rotary position embedding. */
 #include "base/op/op_params.h"
-#include "ops/build.h"
-#include "ops/deferred.h"
-#include "ops/meet.h"
-#include "ops/terms.h"
-#include "ops/views.h"
-#include "ops/vjp.h"
-#include "ops/vmap.h"
+#include "ops/build/build.h"
+#include "ops/build/deferred.h"
+#include "ops/build/meet.h"
+#include "ops/build/terms.h"
+#include "ops/build/views.h"
+#include "ops/build/vjp.h"
+#include "ops/build/vmap.h"
 
 /* ---- norms ---- */
 static int check_row(const struct kl_array *a, const char *what, int length,

@@ -3,12 +3,12 @@
  * Kiros and Hinton, "Layer Normalization" (2016), and Zhang and Sennrich, "Root Mean Square Layer
  * Normalization" (2019), differentiated. */
 #include "base/op/op_params.h"
-#include "ops/build.h"
-#include "ops/meet.h"
-#include "ops/terms.h"
-#include "ops/views.h"
-#include "ops/vjp.h"
-#include "ops/vmap.h"
+#include "ops/build/build.h"
+#include "ops/build/meet.h"
+#include "ops/build/terms.h"
+#include "ops/build/views.h"
+#include "ops/build/vjp.h"
+#include "ops/build/vmap.h"
 
 typedef struct kl_norm_backward_params params;
 

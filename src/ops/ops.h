@@ -39,13 +39,13 @@ int kl_arange(struct kl_array **out, double start, double stop, double step, int
 int kl_linspace(struct kl_array **out, double start, double stop, int num, int dtype,
                 struct kl_stream *s, struct kl_error **err);
 
-/* ---- window.c ----
+/* ---- create_window.c ----
  * Symmetric windows of n float32 numbers; a window of one number is 1, and one with n below 1 is
  * empty. */
 typedef int kl_window_fn(struct kl_array **out, int n, struct kl_stream *s, struct kl_error **err);
 kl_window_fn kl_hanning, kl_hamming, kl_blackman, kl_bartlett;
 
-/* ---- triangle.c ---- */
+/* ---- create_triangle.c ---- */
 /* n rows and m columns with ones on the k-th diagonal, where column - row is k. KL_ESHAPE: a
  * negative extent. */
 int kl_eye(struct kl_array **out, int n, int m, int k, int dtype, struct kl_stream *s,
@@ -130,7 +130,7 @@ int kl_number_of_elements(struct kl_array **out, struct kl_array *a, const int *
                           size_t axes_num, bool inverted, int dtype, struct kl_stream *s,
                           struct kl_error **err);
 
-/* ---- strided.c: views of memory ---- */
+/* ---- shape_strided.c: views of memory ---- */
 /* Element (i, j, ...) is the flat row-major element offset + i * strides[0] + j * strides[1] + ...
  * of a, which is copied when it is not row-contiguous. KL_ESHAPE when an element is outside of
  * a. */
@@ -145,7 +145,7 @@ int kl_diagonal(struct kl_array **out, struct kl_array *a, int offset, int axis1
 int kl_view(struct kl_array **out, struct kl_array *a, int dtype, struct kl_stream *s,
             struct kl_error **err);
 
-/* ---- rearrange.c ---- */
+/* ---- shape_rearrange.c ---- */
 /* low[k] elements before and high[k] behind axis axes[k]. mode "constant" fills with pad_value (one
  * element, converted), "edge" with the outermost element; "reflect" and "symmetric" continue
  * backwards and forwards, without and with the outermost element. pad_value may be NULL except for
@@ -182,7 +182,7 @@ int kl_meshgrid(struct kl_array ***outs, size_t *n_outs, struct kl_array *const 
                 size_t n_arrays, bool sparse, const char *indexing, struct kl_stream *s,
                 struct kl_error **err);
 
-/* ---- depends.c ---- */
+/* ---- join_depends.c ---- */
 /* The inputs, made when all dependencies have settled. An input that does not fail itself fails
  * with the error of the first dependency that failed. */
 int kl_depends(struct kl_array ***outs, size_t *n_outs, struct kl_array *const *inputs,
@@ -226,9 +226,10 @@ int kl_stack(struct kl_array **out, struct kl_array *const *arrays, size_t n_arr
 int kl_stack_axis(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays, int axis,
                   struct kl_stream *s, struct kl_error **err);
 
-/* ---- unary.c, binary.c, transcendental.c, rounding.c, bitwise.c: element-wise ----
- * Functions of one and of two numbers. base/op/op_list.def lists them with their dtype rules;
- * mlx/c/ops.h and keel/ops.h say what they compute. */
+/* ---- elementwise_unary.c, elementwise_binary.c, elementwise_transcendental.c,
+ * elementwise_rounding.c, elementwise_bits.c: element-wise ---- Functions of one and of two
+ * numbers. base/op/op_list.def lists them with their dtype rules; mlx/c/ops.h and keel/ops.h say
+ * what they compute. */
 #define KL_OP(...)
 #define KL_UNARY(ID, name, builder, ...) kl_unary_fn builder;
 #define KL_BINARY(ID, name, builder, ...) kl_binary_fn builder;
@@ -246,7 +247,7 @@ int kl_divmod(struct kl_array **out_0, struct kl_array **out_1, struct kl_array 
 int kl_from_fp8(struct kl_array **out, struct kl_array *x, int dtype, struct kl_stream *s,
                 struct kl_error **err);
 
-/* ---- classify.c ---- */
+/* ---- elementwise_classify.c ---- */
 kl_unary_fn kl_isnan, kl_isinf; /* bool; true for complex64 when either part is */
 kl_unary_fn kl_isfinite;        /* bool; true for complex64 when both parts are */
 kl_unary_fn kl_isposinf, kl_isneginf;
@@ -304,7 +305,7 @@ kl_reduce_axes_fn kl_logsumexp_axes;
 kl_reduce_fn kl_argmax, kl_argmin;
 kl_reduce_axis_fn kl_argmax_axis, kl_argmin_axis;
 
-/* ---- statistics.c ---- */
+/* ---- reduce_statistics.c ---- */
 /* The sum of the squared distances from the mean, divided by max(n - ddof, 0). Integers and bools
  * give float32, and complex64 gives float32. std is the square root of the variance. */
 typedef int kl_variance_fn(struct kl_array **out, struct kl_array *a, bool keepdims, int ddof,
@@ -407,7 +408,7 @@ int kl_slice_update_dynamic(struct kl_array **out, struct kl_array *src, struct 
                             struct kl_array *start, const int *axes, size_t axes_num,
                             struct kl_stream *s, struct kl_error **err);
 
-/* ---- matmul.c ---- */
+/* ---- product.c ---- */
 /* The batched product, as in NumPy; KL_EDTYPE when the common dtype is an integer type or bool. */
 kl_binary_fn kl_matmul;
 
@@ -466,7 +467,7 @@ int kl_conv_transpose(struct kl_array **out, struct kl_array *x, struct kl_array
                       const int *output_padding, int groups, struct kl_stream *s,
                       struct kl_error **err);
 
-/* ---- gather_mm.c ---- */
+/* ---- product_gather.c ---- */
 /* a[left[i]] b[right[i]] for each i, where a and b are batches of matrices, counted over all their
  * leading axes, and the indices broadcast; NULL: all matrices, in order. A vector counts as a
  * matrix of one row or column. KL_EDTYPE: the common dtype is no float. */
@@ -482,14 +483,14 @@ int kl_block_masked_mm(struct kl_array **out, struct kl_array *a, struct kl_arra
                        struct kl_array *mask_out, struct kl_array *mask_left,
                        struct kl_array *mask_right, struct kl_stream *s, struct kl_error **err);
 
-/* ---- einsum.c ---- */
+/* ---- product_einsum.c ---- */
 /* The sum of products that the subscripts name, as in NumPy, with 1 to 64 operands. KL_EARG:
  * subscripts that cannot be read, or do not fit the number of operands. KL_ESHAPE: they do not fit
  * the shapes. KL_EDTYPE: a sum over an axis that two operands share, where both are integers. */
 int kl_einsum(struct kl_array **out, const char *subscripts, struct kl_array *const *operands,
               size_t n, struct kl_stream *s, struct kl_error **err);
 
-/* ---- products.c ---- */
+/* ---- product_composed.c ---- */
 /* Element (i, j) is a[i] * b[j]; both operands are flattened. */
 kl_binary_fn kl_outer;
 /* The sum of products over the last axis of both, whose extents are equal; with a 0-d operand it is
@@ -510,14 +511,14 @@ int kl_tensordot_axis(struct kl_array **out, struct kl_array *a, struct kl_array
 int kl_addmm(struct kl_array **out, struct kl_array *c, struct kl_array *a, struct kl_array *b,
              float alpha, float beta, struct kl_stream *s, struct kl_error **err);
 
-/* ---- hadamard.c ---- */
+/* ---- product_hadamard.c ---- */
 /* The last axis, of m * 2^k elements with m one of 1, 12, 20, 28, multiplied by the Hadamard matrix
  * of that size and by *scale (NULL: 1 / sqrt(size)). Integers and bools give float32, except for
  * size 1 and the factor 1, which change nothing. KL_EDTYPE: complex64; KL_ESHAPE: no elements. */
 int kl_hadamard_transform(struct kl_array **out, struct kl_array *a, const float *scale,
                           struct kl_stream *s, struct kl_error **err);
 
-/* ---- gather.c ---- */
+/* ---- index_gather.c ---- */
 /* indices: integers, which broadcast to one shape. The result has that shape, then slice_sizes (one
  * per axis of a). */
 int kl_gather(struct kl_array **out, struct kl_array *a, struct kl_array *const *indices,
@@ -533,7 +534,7 @@ int kl_take_axis(struct kl_array **out, struct kl_array *a, struct kl_array *ind
 int kl_take_along_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
                        int axis, struct kl_stream *s, struct kl_error **err);
 
-/* ---- take_mode.c ---- */
+/* ---- index_take_mode.c ---- */
 /* What an index outside of an axis of n elements means: an error when the operation runs; the
  * nearest index from 0 to n - 1; the index modulo n; `fill`, where -n to -1 count from the end. */
 enum kl_take_mode { KL_TAKE_ERROR, KL_TAKE_CLIP, KL_TAKE_WRAP, KL_TAKE_FILL };
@@ -545,7 +546,7 @@ int kl_take_along_axis_mode(struct kl_array **out, struct kl_array *a, struct kl
                             int axis, enum kl_take_mode mode, struct kl_array *fill,
                             struct kl_stream *s, struct kl_error **err);
 
-/* ---- nonzero.c ---- */
+/* ---- index_nonzero.c ---- */
 /* The number of elements of a that are not 0: evaluates a. KL_ETRACE: a has no value. */
 int kl_count_true(int *n, struct kl_array *a, struct kl_stream *s, struct kl_error **err);
 /* The same along axes, int32, lazily. */
@@ -564,7 +565,7 @@ int kl_argwhere(struct kl_array **out, struct kl_array *a, int size, int fill_va
 int kl_masked_select(struct kl_array **out, struct kl_array *a, struct kl_array *mask, int size,
                      struct kl_stream *s, struct kl_error **err);
 
-/* ---- scatter.c ---- */
+/* ---- index_scatter.c ---- */
 int kl_put_along_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
                       struct kl_array *values, int axis, struct kl_stream *s,
                       struct kl_error **err);
@@ -584,7 +585,7 @@ kl_scatter_fn kl_scatter, kl_scatter_add, kl_scatter_prod, kl_scatter_max, kl_sc
 kl_scatter_single_fn kl_scatter_single, kl_scatter_add_single, kl_scatter_prod_single,
     kl_scatter_max_single, kl_scatter_min_single;
 
-/* ---- masked.c ---- */
+/* ---- index_masked.c ---- */
 /* a with elements of src, cast to a's dtype, where mask is true. mask is bool; its shape is the
  * first extents of a's shape. A src with at most as many axes as the mask leaves of a broadcasts to
  * these axes, for every true place. A src with one axis more has one part along it for each true
@@ -634,7 +635,7 @@ int kl_random_randint(struct kl_array **out, struct kl_array *low, struct kl_arr
                       struct kl_array *key /* may be NULL */, struct kl_stream *s,
                       struct kl_error **err);
 
-/* ---- distributions.c ---- */
+/* ---- random_distributions.c ---- */
 /* bool: true with probability p, a float array that broadcasts to the shape. */
 int kl_random_bernoulli(struct kl_array **out, struct kl_array *p, const int *shape,
                         size_t shape_num, struct kl_array *key /* may be NULL */,

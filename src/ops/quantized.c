@@ -6,15 +6,15 @@
 
 #include <string.h>
 
-#include "ops/build.h"
-#include "ops/deferred.h"
-#include "ops/indexed.h"
-#include "ops/jvp.h"
-#include "ops/meet.h"
-#include "ops/terms.h"
-#include "ops/views.h"
-#include "ops/vjp.h"
-#include "ops/vmap.h"
+#include "ops/build/build.h"
+#include "ops/build/deferred.h"
+#include "ops/build/jvp.h"
+#include "ops/build/meet.h"
+#include "ops/build/terms.h"
+#include "ops/build/views.h"
+#include "ops/build/vjp.h"
+#include "ops/build/vmap.h"
+#include "ops/index.h"
 
 /* ---- formats ---- */
 

@@ -11,13 +11,13 @@
 #include "base/number/threefry.h"
 #include "base/thread.h"
 #include "graph/trace.h"
-#include "ops/build.h"
-#include "ops/meet.h"
+#include "ops/build/build.h"
+#include "ops/build/meet.h"
+#include "ops/build/params.h"
+#include "ops/build/terms.h"
+#include "ops/build/views.h"
+#include "ops/build/vmap.h"
 #include "ops/ops.h"
-#include "ops/params.h"
-#include "ops/terms.h"
-#include "ops/views.h"
-#include "ops/vmap.h"
 
 /* ---- keys ---- */
 /* The sequence of the calling thread. It is small, because the space for thread-local variables

@@ -5,15 +5,15 @@
 #include "ops/reduce.h"
 
 #include "base/op/op_params.h"
-#include "ops/build.h"
-#include "ops/deferred.h"
-#include "ops/terms.h"
-#include "ops/meet.h"
+#include "ops/build/build.h"
+#include "ops/build/deferred.h"
+#include "ops/build/terms.h"
+#include "ops/build/meet.h"
 #include "ops/ops.h"
-#include "ops/params.h"
-#include "ops/views.h"
-#include "ops/vjp.h"
-#include "ops/vmap.h"
+#include "ops/build/params.h"
+#include "ops/build/views.h"
+#include "ops/build/vjp.h"
+#include "ops/build/vmap.h"
 
 /* ---- reductions over sets of axes ---- */
 int kl_reduced_axes(struct kl_reduced *x, const struct kl_array *a, const int *axes,

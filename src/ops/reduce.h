@@ -1,8 +1,8 @@
 /* reduce.h - what the builders of reductions share. For src/ops only. */
 #pragma once
-#include "ops/check.h"
+#include "ops/build/check.h"
+#include "ops/build/terms.h"
 #include "ops/ops.h"
-#include "ops/terms.h"
 
 /* The sorted axes, and the shape in which these have size 1. */
 struct kl_reduced {

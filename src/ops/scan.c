@@ -2,14 +2,14 @@
 #include <math.h>
 
 #include "base/op/op_params.h"
-#include "ops/build.h"
-#include "ops/jvp.h"
-#include "ops/meet.h"
-#include "ops/terms.h"
+#include "ops/build/build.h"
+#include "ops/build/jvp.h"
+#include "ops/build/meet.h"
+#include "ops/build/terms.h"
 #include "ops/reduce.h"
-#include "ops/views.h"
-#include "ops/vjp.h"
-#include "ops/vmap.h"
+#include "ops/build/views.h"
+#include "ops/build/vjp.h"
+#include "ops/build/vmap.h"
 
 static int scan(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int axis, bool reverse,
                 bool inclusive, struct kl_stream *s, struct kl_error **err) {

@@ -4,14 +4,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ops/build.h"
-#include "ops/deferred.h"
-#include "ops/meet.h"
+#include "ops/build/build.h"
+#include "ops/build/deferred.h"
+#include "ops/build/meet.h"
+#include "ops/build/params.h"
+#include "ops/build/views.h"
+#include "ops/build/vjp.h"
+#include "ops/build/vmap.h"
 #include "ops/ops.h"
-#include "ops/params.h"
-#include "ops/views.h"
-#include "ops/vjp.h"
-#include "ops/vmap.h"
 
 /* ---- reshape ---- */
 /* The strides with which the elements of t read as dims, in the same order; false when no strides

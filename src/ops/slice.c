@@ -1,14 +1,14 @@
 /* slice.c - slice and split, which take parts of arrays, and slice_update, concatenate and stack,
  * which join arrays. */
 #include "base/alloc.h"
-#include "ops/build.h"
-#include "ops/deferred.h"
-#include "ops/meet.h"
+#include "ops/build/build.h"
+#include "ops/build/deferred.h"
+#include "ops/build/meet.h"
+#include "ops/build/params.h"
+#include "ops/build/views.h"
+#include "ops/build/vjp.h"
+#include "ops/build/vmap.h"
 #include "ops/ops.h"
-#include "ops/params.h"
-#include "ops/views.h"
-#include "ops/vjp.h"
-#include "ops/vmap.h"
 
 /* ---- slice ---- */
 struct slice {

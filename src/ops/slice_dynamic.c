@@ -2,11 +2,11 @@
  * with one index per axis. So the starts are checked like every index: when the slice does not fit
  * behind its start, the result fails. */
 #include "base/op/index.h"
-#include "ops/deferred.h"
-#include "ops/indexed.h"
-#include "ops/meet.h"
+#include "ops/build/deferred.h"
+#include "ops/build/meet.h"
+#include "ops/build/views.h"
+#include "ops/index.h"
 #include "ops/ops.h"
-#include "ops/views.h"
 
 /* Entry i of start, as a 0-d array. */
 static int entry(struct kl_array **out, struct kl_array *start, int i, struct kl_stream *s,

@@ -1,9 +1,9 @@
 /* slice_join.c - slice_update_add and the like, which combine a slice with an update. No two
  * elements of a slice have the same place, so the slice is read, combined and written back. */
 #include "graph/trace.h"
-#include "ops/meet.h"
+#include "ops/build/meet.h"
+#include "ops/build/terms.h"
 #include "ops/ops.h"
-#include "ops/terms.h"
 
 static int join(struct kl_array **out, kl_binary_fn *fn, struct kl_array *src,
                 struct kl_array *update, const int *start, size_t start_num, const int *stop,

@@ -2,14 +2,14 @@
  * devices they must be the last axes, for those of the CPU contiguous with each other; other axes
  * are moved to the end. */
 #include "base/op/op_params.h"
-#include "ops/build.h"
-#include "ops/deferred.h"
-#include "ops/terms.h"
-#include "ops/meet.h"
+#include "ops/build/build.h"
+#include "ops/build/deferred.h"
+#include "ops/build/terms.h"
+#include "ops/build/meet.h"
 #include "ops/ops.h"
-#include "ops/views.h"
-#include "ops/vjp.h"
-#include "ops/vmap.h"
+#include "ops/build/views.h"
+#include "ops/build/vjp.h"
+#include "ops/build/vmap.h"
 
 /* perm: the other axes, then those in `axes`, both in order. back: the inverse of perm. Returns the
  * number of the other axes. */

@@ -1,13 +1,13 @@
 /* sort.c - sort, argsort, partition, argpartition and topk, along an axis or over all elements. */
 #include "base/op/op_params.h"
-#include "ops/build.h"
-#include "ops/deferred.h"
-#include "ops/terms.h"
-#include "ops/meet.h"
+#include "ops/build/build.h"
+#include "ops/build/deferred.h"
+#include "ops/build/terms.h"
+#include "ops/build/meet.h"
 #include "ops/ops.h"
-#include "ops/views.h"
-#include "ops/vjp.h"
-#include "ops/vmap.h"
+#include "ops/build/views.h"
+#include "ops/build/vjp.h"
+#include "ops/build/vmap.h"
 
 static int sort_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int axis,
                      struct kl_stream *s, struct kl_error **err) {

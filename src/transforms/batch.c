@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ops/check.h"
+#include "ops/build/check.h"
+#include "ops/build/vmap.h"
 #include "ops/ops.h"
-#include "ops/vmap.h"
 #include "transforms/custom.h"
 #include "transforms/deferred.h"
 #include "transforms/tape.h"

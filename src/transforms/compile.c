@@ -9,7 +9,7 @@
 #include "base/refs.h"
 #include "base/thread.h"
 #include "graph/trace.h"
-#include "ops/check.h"
+#include "ops/build/check.h"
 #include "transforms/plan.h"
 
 enum { MOST_TRIED = 8 }; /* plans for any shapes that are tried before one more is made */

@@ -3,8 +3,8 @@
  * CUSTOM, whose outputs are views of the function's results and which the drivers treat as one
  * operation. */
 #pragma once
-#include "ops/jvp.h"
-#include "ops/vjp.h"
+#include "ops/build/jvp.h"
+#include "ops/build/vjp.h"
 #include "transforms/function.h"
 #include "transforms/tape.h"
 

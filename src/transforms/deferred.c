@@ -6,10 +6,10 @@
 
 #include "base/alloc.h"
 #include "base/op/op_params.h"
-#include "ops/build.h"
-#include "ops/check.h"
+#include "ops/build/build.h"
+#include "ops/build/check.h"
+#include "ops/build/vjp.h"
 #include "ops/ops.h"
-#include "ops/vjp.h"
 #include "transforms/params.h"
 #include "transforms/transforms.h"
 

@@ -1,11 +1,11 @@
 /* deferred.h - transforms of operations whose extents are not known yet. In a trace for any shapes
  * a rule would build with the extents of the trace. So the transform of an operation is recorded as
- * a call (ops/deferred.h), and made at the replay by the transform itself: on a function that makes
+ * a call (deferred.h), and made at the replay by the transform itself: on a function that makes
  * the operation again from the arrays of the replay. Such calls nest: the operation may be a
  * deferred call. */
 #pragma once
 #include "graph/node.h"
-#include "ops/deferred.h"
+#include "ops/build/deferred.h"
 
 /* The calls:
  *   OP    the name of an operation, its dtype and shape as recorded, its parameters (params.h)

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "io/sink.h"
-#include "ops/check.h"
+#include "ops/build/check.h"
 #include "ops/ops.h"
 #include "transforms/function_file.h"
 #include "transforms/params.h"

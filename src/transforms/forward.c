@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ops/check.h"
-#include "ops/jvp.h"
+#include "ops/build/check.h"
+#include "ops/build/jvp.h"
+#include "ops/build/vjp.h"
 #include "ops/ops.h"
-#include "ops/vjp.h"
 #include "transforms/custom.h"
 #include "transforms/deferred.h"
 #include "transforms/tape.h"

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "graph/node.h"
-#include "ops/check.h"
+#include "ops/build/check.h"
 
 /* ---- names ---- */
 

@@ -122,7 +122,7 @@ static int check_first(struct subject *f, enum kl_dtype dtype) {
 }
 
 /* Where several values are assigned to one place each of them gets the gradient of the place
- * (ops/scatter.c), although only the last one counts: not what differences say. */
+ * (ops/index_scatter.c), although only the last one counts: not what differences say. */
 static bool assigns_twice(const struct subject *f) {
     return strcmp(f->c.name, "do_scatter") == 0 || strcmp(f->c.name, "do_scatter_two") == 0 ||
            strcmp(f->c.name, "do_put_along_axis") == 0;

@@ -1,6 +1,6 @@
 /* test_replay.c - what a replay must keep of plain code: layouts, marks, errors and who gets them;
  * what a plan merges and what it never merges; and every allocation that fails. */
-#include "ops/terms.h"
+#include "ops/build/terms.h"
 #include "transforms/compile.h"
 #include "transforms/custom.h"
 #include "transforms/export.h"

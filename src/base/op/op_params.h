@@ -264,7 +264,7 @@ struct kl_custom_params {
     int n_args;
 };
 
-/* DEFERRED: the number of the call and its arguments, in the form of ops/deferred.h. */
+/* DEFERRED: the number of the call and its arguments, in the form of ops/build/deferred.h. */
 struct kl_deferred_params {
     int n;
     int v[];

@@ -5,7 +5,7 @@
 #include "ops/golden/golden_make.h"
 
 #include "base/op/op_params.h"
-#include "ops/jvp.h"
+#include "ops/build/jvp.h"
 #include "ops/support/vjp_support.h"
 
 #include "ops/golden/golden_convolution.inc"

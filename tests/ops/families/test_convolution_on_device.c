@@ -7,7 +7,7 @@
 
 #include "base/number/half.h"
 #include "base/op/op_params.h"
-#include "ops/vjp.h"
+#include "ops/build/vjp.h"
 
 enum { RUNS = 2, MAX_DIMS = KL_MAX_SPATIAL + 2 };
 

@@ -3,7 +3,7 @@
 #include "ops/support/helpers.h"
 
 #include "graph/node.h"
-#include "ops/jvp.h"
+#include "ops/build/jvp.h"
 #include "ops/quantized.h"
 #include "ops/support/vjp_support.h"
 

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "backend/cpu/cpu_kernels.h"
-#include "ops/views.h"
+#include "ops/build/views.h"
 
 typedef int unary_fn(struct kl_array **, struct kl_array *, struct kl_stream *, struct kl_error **);
 

@@ -12,8 +12,8 @@
 #include "backend/opencl/opencl.h"
 #include "base/value/out_of_range.h"
 #include "graph/graph_support.h"
+#include "ops/build/vjp.h"
 #include "ops/quantized.h"
-#include "ops/vjp.h"
 
 #define FOR_BOTH(s)                                                                        \
     for (struct kl_stream **s_ = (struct kl_stream *[]){cpu_stream, gpu_stream, NULL}, *s; \

@@ -1,9 +1,9 @@
 /* test_vmap_rules.c - the batch rule of each operation against a loop over lanes: the operation is
  * made for each lane alone and the results are stacked. For every set of mapped inputs, and 0, 1
  * and 3 lanes. */
+#include "ops/build/vmap.h"
 #include "ops/support/cases.h"
 #include "ops/support/operations.h"
-#include "ops/vmap.h"
 
 /* One call of a rule, with what a driver knows of the operation. */
 struct call {

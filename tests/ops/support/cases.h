@@ -6,11 +6,11 @@
 
 #include "base/op/op_params.h"
 #include "graph/node.h"
-#include "ops/build.h"
-#include "ops/check.h"
+#include "ops/build/build.h"
+#include "ops/build/check.h"
+#include "ops/build/vjp.h"
 #include "ops/quantized.h"
 #include "ops/support/rows.h"
-#include "ops/vjp.h"
 
 enum {
     SAMPLED = -1, /* the dtype that the test tries */

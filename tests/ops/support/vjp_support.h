@@ -5,7 +5,7 @@
 
 #include "graph/node.h"
 #include "graph/tracing.h"
-#include "ops/vjp.h"
+#include "ops/build/vjp.h"
 
 /* Makes *out from the inputs by one operation that takes these inputs (and possibly others that
  * need no gradient). */
