@@ -1,4 +1,4 @@
-/* test_fast.c - norms and rotary position embedding against the formulas in double; dtypes; shapes;
+/* test_norm_rope.c - norms and rotary position embedding against the formulas in double; dtypes; shapes;
  * gradients; bad arguments. */
 #include "ops/support/helpers.h"
 
