@@ -32,6 +32,7 @@ if grep -rnE 'include "backend/cpu/' src/backend/gpu src/backend/cuda src/backen
 # gpu: the protocol in the folder itself and the lowering meet only in the drivers.
 if grep -nE 'include "backend/gpu/lower/' src/backend/gpu/*.[ch]; then echo "the protocol of gpu/ includes lower/"; bad=1; fi
 if grep -rnE 'include "backend/gpu/(gpu|gpu_internal)\.h"' src/backend/gpu/lower; then echo "lower/ includes the protocol of gpu/ (driver.h alone is shared)"; bad=1; fi
+if grep -rnE 'include "api/' src/api/handles | grep -v '"api/handles/'; then echo "api/handles/ includes what is above it"; bad=1; fi
 if grep -rnE 'include [<"]mlx/' src --include='*.[ch]' | grep -v '^src/api/'; then echo "only api/ may include <mlx/c/...>"; bad=1; fi
 if grep -rnE 'include "runtime/(executor|group|fork|readers)\.h"' src | grep -v '^src/runtime/'; then echo "executor.h, group.h, fork.h and readers.h are for runtime/ only"; bad=1; fi
 # Code for tests alone: only where CMakeLists.txt compiles a file twice.

@@ -6,7 +6,7 @@
 #include <keel/error.h>
 #include <mlx/c/mlx.h>
 
-#include "api/api_error.h"
+#include "api/handles/error.h"
 #include "runtime/stream.h"
 
 /* ---- the handler of the tests ---- */

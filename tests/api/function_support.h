@@ -1,7 +1,7 @@
 /* function_support.h - what the tests of transforms share: short calls whose results a pool frees,
  * functions of arrays as closures, and closures made from closures. */
 #pragma once
-#include "api_support.h"
+#include "api/api_support.h"
 
 /* ---- arrays that the test does not free one by one ---- */
 enum { POOL = 4096 };

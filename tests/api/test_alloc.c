@@ -1,6 +1,6 @@
 /* test_alloc.c - every allocation behind the C API fails in turn: each call then reports "out of
  * memory" once, does not change its results, leaks nothing, and works when it is repeated. */
-#include "api_support.h"
+#include "api/api_support.h"
 
 /* Runs body with the n-th allocation failing, for n = 0, 1, ... until none fails any more. The body
  * returns whether a call failed; it frees what it made. */

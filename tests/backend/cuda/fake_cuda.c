@@ -165,7 +165,7 @@ static void k_raising(void **p, uint32_t n_threads) {
     if (index < words[0]) words[0] = index;
 }
 
-/* ---- kernels of tests/api/test_api_kernel_compiled.c: a pointer is one parameter ---- */
+/* ---- kernels of tests/api/ops/test_kernel_compiled.c: a pointer is one parameter ---- */
 
 static int32_t *pointer(void **params, int i) {
     return (int32_t *)(uintptr_t)host_of(*(uint64_t *)params[i]);

@@ -1,5 +1,5 @@
 /* test_kernel.c - the operation of a custom kernel where it cannot run, and the description that it
- * owns. tests/api/test_api_kernel.c has kernels that run. */
+ * owns. tests/api/ops/test_kernel.c has kernels that run. */
 #include "graph/graph_support.h"
 #include "base/op/kernel_desc.h"
 #include "base/op/op_params.h"

@@ -1,5 +1,5 @@
-/* test_norm_rope.c - norms and rotary position embedding against the formulas in double; dtypes; shapes;
- * gradients; bad arguments. */
+/* test_norm_rope.c - norms and rotary position embedding against the formulas in double; dtypes;
+ * shapes; gradients; bad arguments. */
 #include "ops/support/helpers.h"
 
 #include "ops/support/vjp_support.h"
