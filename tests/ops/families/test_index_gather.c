@@ -302,8 +302,9 @@ static void fails_as(struct kl_array *out, const char *name) {
 static void messages_name_the_call(void **state) {
     const struct kl_quant_format format = {KL_QUANT_AFFINE, 32, 8};
     const int first = 0, row[] = {1, 2};
+    const float zeros[64] = {0};
     struct kl_array *a = F32(SHAPE(2, 2), 1, 2, 3, 4), *m = F32(SHAPE(2, 1, 1), 1, 2),
-                    *wide = F32(SHAPE(2, 1, 32), 1), *at = I32(SHAPE(1), 9),
+                    *wide = array_of(KL_F32, SHAPE(2, 1, 32), zeros), *at = I32(SHAPE(1), 9),
                     *square = I32(SHAPE(1, 2), 9, 9), *update = F32(SHAPE(1, 2), 5, 6), *q[3], *out;
     int parts;
     EXPECT_OK(kl_quantize(q, &parts, wide, &format, NULL, cpu(), &err));
