@@ -44,3 +44,30 @@ int kl_api_unary_ints(const char *func, kl_unary_ints_fn *build, mlx_array *res,
     if (!c.err) build(&out, in, list, n, on, &c.err);
     return kl_call_end(&c, res, out);
 }
+
+int kl_api_reduce(const char *func, kl_reduce_fn *build, mlx_array *res, mlx_array a, bool keepdims,
+                  mlx_stream s) {
+    struct kl_call c = kl_call_begin(func, res);
+    struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) build(&out, in, keepdims, on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int kl_api_reduce_axis(const char *func, kl_reduce_axis_fn *build, mlx_array *res, mlx_array a,
+                       int axis, bool keepdims, mlx_stream s) {
+    struct kl_call c = kl_call_begin(func, res);
+    struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) build(&out, in, axis, keepdims, on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int kl_api_reduce_axes(const char *func, kl_reduce_axes_fn *build, mlx_array *res, mlx_array a,
+                       const int *axes, size_t axes_num, bool keepdims, mlx_stream s) {
+    struct kl_call c = kl_call_begin(func, res);
+    struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) build(&out, in, axes, axes_num, keepdims, on, &c.err);
+    return kl_call_end(&c, res, out);
+}

@@ -23,6 +23,14 @@ typedef int kl_unary_ints_fn(struct kl_array **out, struct kl_array *a, const in
 int kl_api_unary_ints(const char *func, kl_unary_ints_fn *build, mlx_array *res, mlx_array a,
                       const int *list, size_t n, mlx_stream s);
 
+/* Builders of reductions, and of softmax, whose flag has the place of keepdims. */
+int kl_api_reduce(const char *func, kl_reduce_fn *build, mlx_array *res, mlx_array a, bool keepdims,
+                  mlx_stream s);
+int kl_api_reduce_axis(const char *func, kl_reduce_axis_fn *build, mlx_array *res, mlx_array a,
+                       int axis, bool keepdims, mlx_stream s);
+int kl_api_reduce_axes(const char *func, kl_reduce_axes_fn *build, mlx_array *res, mlx_array a,
+                       const int *axes, size_t axes_num, bool keepdims, mlx_stream s);
+
 /* API functions that only call a builder of one or two operands. */
 #define KL_API_UNARY(FUNC, BUILD)                                     \
     int FUNC(mlx_array *res, const mlx_array a, const mlx_stream s) { \

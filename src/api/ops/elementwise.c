@@ -9,8 +9,6 @@
 #define KL_BINARY(ID, name, builder, function, ...) KL_API_BINARY(function, builder)
 #include "base/op/op_list.def"
 
-KL_API_BINARY(mlx_matmul, kl_matmul)
-
 int mlx_where(mlx_array *res, const mlx_array condition, const mlx_array x, const mlx_array y,
               const mlx_stream s) {
     struct kl_call c = kl_call_begin(__func__, res);

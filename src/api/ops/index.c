@@ -51,26 +51,14 @@ int mlx_take_along_axis(mlx_array *res, const mlx_array a, const mlx_array indic
     return take(__func__, kl_take_along_axis, res, a, indices, axis, s);
 }
 
-/* ---- slices whose starts are in an array ---- */
-int mlx_slice_dynamic(mlx_array *res, const mlx_array a, const mlx_array start, const int *axes,
-                      size_t axes_num, const int *slice_size, size_t slice_size_num,
-                      const mlx_stream s) {
+/* ---- places that a mask names ---- */
+int mlx_masked_scatter(mlx_array *res, const mlx_array a, const mlx_array mask, const mlx_array src,
+                       const mlx_stream s) {
     struct kl_call c = kl_call_begin(__func__, res);
-    struct kl_array *in = kl_in(&c, a, "a"), *at = kl_in(&c, start, "start"), *out = NULL;
+    struct kl_array *in = kl_in(&c, a, "a"), *which = kl_in(&c, mask, "mask");
+    struct kl_array *values = kl_in(&c, src, "src"), *out = NULL;
     struct kl_stream *on = kl_in_stream(&c, s);
-    if (!c.err)
-        kl_slice_dynamic(&out, in, at, axes, axes_num, slice_size, slice_size_num, on, &c.err);
-    return kl_call_end(&c, res, out);
-}
-
-int mlx_slice_update_dynamic(mlx_array *res, const mlx_array src, const mlx_array update,
-                             const mlx_array start, const int *axes, size_t axes_num,
-                             const mlx_stream s) {
-    struct kl_call c = kl_call_begin(__func__, res);
-    struct kl_array *base = kl_in(&c, src, "src"), *with = kl_in(&c, update, "update"), *out = NULL;
-    struct kl_array *at = kl_in(&c, start, "start");
-    struct kl_stream *on = kl_in_stream(&c, s);
-    if (!c.err) kl_slice_update_dynamic(&out, base, with, at, axes, axes_num, on, &c.err);
+    if (!c.err) kl_masked_scatter(&out, in, which, values, on, &c.err);
     return kl_call_end(&c, res, out);
 }
 

@@ -1,5 +1,7 @@
-/* product.c - mlx/c/ops.h: products that are composed of other operations. */
+/* product.c - mlx/c/ops.h: products of matrices, and what is composed of them. */
 #include "api/ops/api_ops.h"
+
+KL_API_BINARY(mlx_matmul, kl_matmul)
 
 int mlx_outer(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s) {
     return kl_api_binary(__func__, kl_outer, res, a, b, s);

@@ -1,46 +1,18 @@
-/* reduce.c - mlx/c/ops.h: operations along axes: reductions, softmax, sorting. */
+/* reduce.c - mlx/c/ops.h: reductions, variance and standard deviation. */
 #include "api/ops/api_ops.h"
-
-/* ---- reductions ---- */
-static int reduce(const char *func, kl_reduce_fn *build, mlx_array *res, mlx_array a, bool keepdims,
-                  mlx_stream s) {
-    struct kl_call c = kl_call_begin(func, res);
-    struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
-    struct kl_stream *on = kl_in_stream(&c, s);
-    if (!c.err) build(&out, in, keepdims, on, &c.err);
-    return kl_call_end(&c, res, out);
-}
-
-static int reduce_axis(const char *func, kl_reduce_axis_fn *build, mlx_array *res, mlx_array a,
-                       int axis, bool keepdims, mlx_stream s) {
-    struct kl_call c = kl_call_begin(func, res);
-    struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
-    struct kl_stream *on = kl_in_stream(&c, s);
-    if (!c.err) build(&out, in, axis, keepdims, on, &c.err);
-    return kl_call_end(&c, res, out);
-}
-
-static int reduce_axes(const char *func, kl_reduce_axes_fn *build, mlx_array *res, mlx_array a,
-                       const int *axes, size_t axes_num, bool keepdims, mlx_stream s) {
-    struct kl_call c = kl_call_begin(func, res);
-    struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
-    struct kl_stream *on = kl_in_stream(&c, s);
-    if (!c.err) build(&out, in, axes, axes_num, keepdims, on, &c.err);
-    return kl_call_end(&c, res, out);
-}
 
 #define REDUCE(FUNC, BUILD)                                                          \
     int FUNC(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s) { \
-        return reduce(__func__, BUILD, res, a, keepdims, s);                         \
+        return kl_api_reduce(__func__, BUILD, res, a, keepdims, s);                  \
     }
 #define REDUCE_AXIS(FUNC, BUILD)                                                               \
     int FUNC(mlx_array *res, const mlx_array a, int axis, bool keepdims, const mlx_stream s) { \
-        return reduce_axis(__func__, BUILD, res, a, axis, keepdims, s);                        \
+        return kl_api_reduce_axis(__func__, BUILD, res, a, axis, keepdims, s);                 \
     }
 #define REDUCE_AXES(FUNC, BUILD)                                                                 \
     int FUNC(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num, bool keepdims, \
              const mlx_stream s) {                                                               \
-        return reduce_axes(__func__, BUILD, res, a, axes, axes_num, keepdims, s);                \
+        return kl_api_reduce_axes(__func__, BUILD, res, a, axes, axes_num, keepdims, s);         \
     }
 
 REDUCE(mlx_sum, kl_sum)
@@ -75,59 +47,36 @@ REDUCE_AXES(mlx_any_axes, kl_any_axes)
 REDUCE_AXES(mlx_logsumexp_axes, kl_logsumexp_axes)
 REDUCE_AXES(mlx_median, kl_median_axes)
 
-/* ---- softmax, whose flag has the position of keepdims ---- */
-int mlx_softmax(mlx_array *res, const mlx_array a, bool precise, const mlx_stream s) {
-    return reduce(__func__, kl_softmax, res, a, precise, s);
+/* ---- var, std ---- */
+static int variance(const char *func, kl_variance_fn *build, mlx_array *res, mlx_array a,
+                    bool keepdims, int ddof, mlx_stream s) {
+    struct kl_call c = kl_call_begin(func, res);
+    struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) build(&out, in, keepdims, ddof, on, &c.err);
+    return kl_call_end(&c, res, out);
 }
 
-int mlx_softmax_axis(mlx_array *res, const mlx_array a, int axis, bool precise,
-                     const mlx_stream s) {
-    return reduce_axis(__func__, kl_softmax_axis, res, a, axis, precise, s);
+static int variance_axes(const char *func, kl_variance_axes_fn *build, mlx_array *res, mlx_array a,
+                         const int *axes, size_t axes_num, bool keepdims, int ddof, mlx_stream s) {
+    struct kl_call c = kl_call_begin(func, res);
+    struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) build(&out, in, axes, axes_num, keepdims, ddof, on, &c.err);
+    return kl_call_end(&c, res, out);
 }
 
-int mlx_softmax_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
-                     bool precise, const mlx_stream s) {
-    return reduce_axes(__func__, kl_softmax_axes, res, a, axes, axes_num, precise, s);
-}
-
-/* ---- order ---- */
-int mlx_sort(mlx_array *res, const mlx_array a, const mlx_stream s) {
-    return kl_api_unary(__func__, kl_sort, res, a, s);
-}
-
-int mlx_sort_axis(mlx_array *res, const mlx_array a, int axis, const mlx_stream s) {
-    return kl_api_unary_int(__func__, kl_sort_axis, res, a, axis, s);
-}
-
-int mlx_argsort(mlx_array *res, const mlx_array a, const mlx_stream s) {
-    return kl_api_unary(__func__, kl_argsort, res, a, s);
-}
-
-int mlx_argsort_axis(mlx_array *res, const mlx_array a, int axis, const mlx_stream s) {
-    return kl_api_unary_int(__func__, kl_argsort_axis, res, a, axis, s);
-}
-
-int mlx_partition(mlx_array *res, const mlx_array a, int kth, const mlx_stream s) {
-    return kl_api_unary_int(__func__, kl_partition, res, a, kth, s);
-}
-
-int mlx_partition_axis(mlx_array *res, const mlx_array a, int kth, int axis, const mlx_stream s) {
-    return kl_api_unary_int2(__func__, kl_partition_axis, res, a, kth, axis, s);
-}
-
-int mlx_argpartition(mlx_array *res, const mlx_array a, int kth, const mlx_stream s) {
-    return kl_api_unary_int(__func__, kl_argpartition, res, a, kth, s);
-}
-
-int mlx_argpartition_axis(mlx_array *res, const mlx_array a, int kth, int axis,
-                          const mlx_stream s) {
-    return kl_api_unary_int2(__func__, kl_argpartition_axis, res, a, kth, axis, s);
-}
-
-int mlx_topk(mlx_array *res, const mlx_array a, int k, const mlx_stream s) {
-    return kl_api_unary_int(__func__, kl_topk, res, a, k, s);
-}
-
-int mlx_topk_axis(mlx_array *res, const mlx_array a, int k, int axis, const mlx_stream s) {
-    return kl_api_unary_int2(__func__, kl_topk_axis, res, a, k, axis, s);
-}
+#define VARIANCE(all, one_axis, some_axes, build, build_axes)                                  \
+    int all(mlx_array *res, const mlx_array a, bool keepdims, int ddof, const mlx_stream s) {  \
+        return variance(__func__, build, res, a, keepdims, ddof, s);                           \
+    }                                                                                          \
+    int one_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims, int ddof,         \
+                 const mlx_stream s) {                                                         \
+        return variance_axes(__func__, build_axes, res, a, &axis, 1, keepdims, ddof, s);       \
+    }                                                                                          \
+    int some_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,         \
+                  bool keepdims, int ddof, const mlx_stream s) {                               \
+        return variance_axes(__func__, build_axes, res, a, axes, axes_num, keepdims, ddof, s); \
+    }
+VARIANCE(mlx_var, mlx_var_axis, mlx_var_axes, kl_var, kl_var_axes)
+VARIANCE(mlx_std, mlx_std_axis, mlx_std_axes, kl_std, kl_std_axes)

@@ -1,82 +1,6 @@
-/* shape.c - mlx/c/ops.h: making arrays, changing their shape, slicing and joining. */
+/* shape.c - mlx/c/ops.h: views of other shapes. */
 #include "api/ops/api_ops.h"
 
-/* ---- arrays from nothing ---- */
-typedef int fill_fn(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
-                    struct kl_stream *s, struct kl_error **err);
-
-static int fill(const char *func, fill_fn *build, mlx_array *res, const int *shape,
-                size_t shape_num, mlx_dtype dtype, mlx_stream s) {
-    struct kl_call c = kl_call_begin(func, res);
-    struct kl_stream *on = kl_in_stream(&c, s);
-    struct kl_array *out = NULL;
-    if (!c.err) build(&out, shape, shape_num, (int)dtype, on, &c.err);
-    return kl_call_end(&c, res, out);
-}
-
-int mlx_zeros(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
-              const mlx_stream s) {
-    return fill(__func__, kl_zeros, res, shape, shape_num, dtype, s);
-}
-
-int mlx_ones(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
-             const mlx_stream s) {
-    return fill(__func__, kl_ones, res, shape, shape_num, dtype, s);
-}
-
-int mlx_zeros_like(mlx_array *res, const mlx_array a, const mlx_stream s) {
-    return kl_api_unary(__func__, kl_zeros_like, res, a, s);
-}
-
-int mlx_ones_like(mlx_array *res, const mlx_array a, const mlx_stream s) {
-    return kl_api_unary(__func__, kl_ones_like, res, a, s);
-}
-
-int mlx_full(mlx_array *res, const int *shape, size_t shape_num, const mlx_array vals,
-             mlx_dtype dtype, const mlx_stream s) {
-    struct kl_call c = kl_call_begin(__func__, res);
-    struct kl_array *with = kl_in(&c, vals, "vals"), *out = NULL;
-    struct kl_stream *on = kl_in_stream(&c, s);
-    if (!c.err) kl_full(&out, shape, shape_num, with, (int)dtype, on, &c.err);
-    return kl_call_end(&c, res, out);
-}
-
-int mlx_full_like(mlx_array *res, const mlx_array a, const mlx_array vals, mlx_dtype dtype,
-                  const mlx_stream s) {
-    struct kl_call c = kl_call_begin(__func__, res);
-    struct kl_array *like = kl_in(&c, a, "a"), *with = kl_in(&c, vals, "vals"), *out = NULL;
-    struct kl_stream *on = kl_in_stream(&c, s);
-    if (!c.err) kl_full_like(&out, like, with, (int)dtype, on, &c.err);
-    return kl_call_end(&c, res, out);
-}
-
-int mlx_arange(mlx_array *res, double start, double stop, double step, mlx_dtype dtype,
-               const mlx_stream s) {
-    struct kl_call c = kl_call_begin(__func__, res);
-    struct kl_stream *on = kl_in_stream(&c, s);
-    struct kl_array *out = NULL;
-    if (!c.err) kl_arange(&out, start, stop, step, (int)dtype, on, &c.err);
-    return kl_call_end(&c, res, out);
-}
-
-/* ---- the same values in another layout or dtype ---- */
-int mlx_copy(mlx_array *res, const mlx_array a, const mlx_stream s) {
-    return kl_api_unary(__func__, kl_copy, res, a, s);
-}
-
-int mlx_contiguous(mlx_array *res, const mlx_array a, bool allow_col_major, const mlx_stream s) {
-    struct kl_call c = kl_call_begin(__func__, res);
-    struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
-    struct kl_stream *on = kl_in_stream(&c, s);
-    if (!c.err) kl_contiguous(&out, in, allow_col_major, on, &c.err);
-    return kl_call_end(&c, res, out);
-}
-
-int mlx_astype(mlx_array *res, const mlx_array a, mlx_dtype dtype, const mlx_stream s) {
-    return kl_api_unary_int(__func__, kl_astype, res, a, (int)dtype, s);
-}
-
-/* ---- shapes ---- */
 int mlx_reshape(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num,
                 const mlx_stream s) {
     return kl_api_unary_ints(__func__, kl_reshape, res, a, shape, shape_num, s);
@@ -142,83 +66,56 @@ int mlx_squeeze_axes(mlx_array *res, const mlx_array a, const int *axes, size_t 
     return kl_api_unary_ints(__func__, kl_squeeze_axes, res, a, axes, axes_num, s);
 }
 
-/* ---- slices, joins and splits ---- */
-int mlx_slice(mlx_array *res, const mlx_array a, const int *start, size_t start_num,
-              const int *stop, size_t stop_num, const int *strides, size_t strides_num,
-              const mlx_stream s) {
+/* ---- a least number of axes, one axis as several ---- */
+int mlx_atleast_1d(mlx_array *res, const mlx_array a, const mlx_stream s) {
+    return kl_api_unary(__func__, kl_atleast_1d, res, a, s);
+}
+
+int mlx_atleast_2d(mlx_array *res, const mlx_array a, const mlx_stream s) {
+    return kl_api_unary(__func__, kl_atleast_2d, res, a, s);
+}
+
+int mlx_atleast_3d(mlx_array *res, const mlx_array a, const mlx_stream s) {
+    return kl_api_unary(__func__, kl_atleast_3d, res, a, s);
+}
+
+int mlx_unflatten(mlx_array *res, const mlx_array a, int axis, const int *shape, size_t shape_num,
+                  const mlx_stream s) {
     struct kl_call c = kl_call_begin(__func__, res);
     struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
     struct kl_stream *on = kl_in_stream(&c, s);
-    if (!c.err)
-        kl_slice(&out, in, start, start_num, stop, stop_num, strides, strides_num, on, &c.err);
+    if (!c.err) kl_unflatten(&out, in, axis, shape, shape_num, on, &c.err);
     return kl_call_end(&c, res, out);
 }
 
-int mlx_slice_update(mlx_array *res, const mlx_array src, const mlx_array update, const int *start,
-                     size_t start_num, const int *stop, size_t stop_num, const int *strides,
-                     size_t strides_num, const mlx_stream s) {
+int mlx_number_of_elements(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
+                           bool inverted, mlx_dtype dtype, const mlx_stream s) {
     struct kl_call c = kl_call_begin(__func__, res);
-    struct kl_array *base = kl_in(&c, src, "src"), *with = kl_in(&c, update, "update");
+    struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
     struct kl_stream *on = kl_in_stream(&c, s);
-    struct kl_array *out = NULL;
-    if (!c.err)
-        kl_slice_update(&out, base, with, start, start_num, stop, stop_num, strides, strides_num,
-                        on, &c.err);
+    if (!c.err) kl_number_of_elements(&out, in, axes, axes_num, inverted, (int)dtype, on, &c.err);
     return kl_call_end(&c, res, out);
 }
 
-/* Joins a list of arrays; each of the two builders sets the axis. */
-typedef int join_fn(struct kl_array **out, struct kl_array *const *arrays, size_t n,
-                    struct kl_stream *s, struct kl_error **err);
-typedef int join_axis_fn(struct kl_array **out, struct kl_array *const *arrays, size_t n, int axis,
-                         struct kl_stream *s, struct kl_error **err);
-
-static int join(const char *func, join_fn *build, join_axis_fn *build_axis, mlx_array *res,
-                mlx_vector_array arrays, int axis, mlx_stream s) {
-    struct kl_call c = kl_call_begin(func, res);
-    const struct kl_vec *in = kl_in_vec(&c, arrays.ctx, "arrays");
+/* ---- views of memory ---- */
+int mlx_as_strided(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num,
+                   const int64_t *strides, size_t strides_num, size_t offset, const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
     struct kl_stream *on = kl_in_stream(&c, s);
-    struct kl_array *out = NULL;
-    if (!c.err && build)
-        build(&out, kl_vec_array_items(in), in->n, on, &c.err);
-    else if (!c.err)
-        build_axis(&out, kl_vec_array_items(in), in->n, axis, on, &c.err);
+    if (!c.err) kl_as_strided(&out, in, shape, shape_num, strides, strides_num, offset, on, &c.err);
     return kl_call_end(&c, res, out);
 }
 
-int mlx_concatenate(mlx_array *res, const mlx_vector_array arrays, const mlx_stream s) {
-    return join(__func__, kl_concatenate, NULL, res, arrays, 0, s);
+int mlx_view(mlx_array *res, const mlx_array a, mlx_dtype dtype, const mlx_stream s) {
+    return kl_api_unary_int(__func__, kl_view, res, a, (int)dtype, s);
 }
 
-int mlx_concatenate_axis(mlx_array *res, const mlx_vector_array arrays, int axis,
-                         const mlx_stream s) {
-    return join(__func__, NULL, kl_concatenate_axis, res, arrays, axis, s);
-}
-
-int mlx_stack(mlx_array *res, const mlx_vector_array arrays, const mlx_stream s) {
-    return join(__func__, kl_stack, NULL, res, arrays, 0, s);
-}
-
-int mlx_stack_axis(mlx_array *res, const mlx_vector_array arrays, int axis, const mlx_stream s) {
-    return join(__func__, NULL, kl_stack_axis, res, arrays, axis, s);
-}
-
-int mlx_split(mlx_vector_array *res, const mlx_array a, int num_splits, int axis,
-              const mlx_stream s) {
+int mlx_diagonal(mlx_array *res, const mlx_array a, int offset, int axis1, int axis2,
+                 const mlx_stream s) {
     struct kl_call c = kl_call_begin(__func__, res);
-    struct kl_array *in = kl_in(&c, a, "a"), **outs = NULL;
+    struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
     struct kl_stream *on = kl_in_stream(&c, s);
-    size_t n = 0;
-    if (!c.err) kl_split(&outs, &n, in, num_splits, axis, on, &c.err);
-    return kl_call_end_list(&c, res, outs, n);
-}
-
-int mlx_split_sections(mlx_vector_array *res, const mlx_array a, const int *indices,
-                       size_t indices_num, int axis, const mlx_stream s) {
-    struct kl_call c = kl_call_begin(__func__, res);
-    struct kl_array *in = kl_in(&c, a, "a"), **outs = NULL;
-    struct kl_stream *on = kl_in_stream(&c, s);
-    size_t n = 0;
-    if (!c.err) kl_split_sections(&outs, &n, in, indices, indices_num, axis, on, &c.err);
-    return kl_call_end_list(&c, res, outs, n);
+    if (!c.err) kl_diagonal(&out, in, offset, axis1, axis2, on, &c.err);
+    return kl_call_end(&c, res, out);
 }
