@@ -31,14 +31,14 @@ bench:
 
 api:
 	tools/build.sh release
-	tools/api_coverage.sh build/release/libkeel.so
+	tools/check/api_coverage.sh build/release/libkeel.so
 
 # bundle/: tests, benchmarks and examples for another machine with a GPU.
 device-bundle:
 	tools/device-bundle.sh
 
 fmt:
-	tools/check-format.sh fix
+	tools/check/format.sh fix
 
 install:
 	cmake -S . -B build/install -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=$(PREFIX)

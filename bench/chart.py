@@ -1,6 +1,6 @@
 """A small chart of a table that bench/cpu_peers.py wrote: one row per group of cases.
 
-    python3 bench/chart.py bench/cpu_peers.md bench/cpu_peers.svg
+    python3 bench/chart.py docs/speed/cpu_peers.md docs/speed/cpu_peers.svg
 
 The bar is the geometric mean over the group of (time of the best peer / time of Keel), on a
 logarithmic axis; the thin line goes from the smallest to the largest ratio of the group."""

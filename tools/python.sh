@@ -67,7 +67,7 @@ programs() {
     "$with_mlx" -m keel.gguf "$model" build/model/smollm2-float32
     # README's commands, but for those that install (readme runs them all).
     PYTHONPATH=$root/build/python/keel-mlx readme_answers "$(readme_lines | grep '^python ')" "$root/build/python/programs/bin"
-    KEEL_MLX=$root/build/python/keel-mlx "$python" tools/lm_python.py build/model/smollm2-float32 "$with_mlx" "${1:-64}"
+    KEEL_MLX=$root/build/python/keel-mlx "$python" tools/peers/lm_python.py build/model/smollm2-float32 "$with_mlx" "${1:-64}"
 }
 
 random() {
@@ -75,16 +75,16 @@ random() {
     "$with_mlx" -c 'import keel.core, mlx.core' 2>/dev/null || { echo "the environment of programs is not there"; exit 77; }
     path=$("$with_mlx" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     # Both at once: each alternates between two processes.
-    (PYTHONPATH=$path "$with_mlx" tools/python_differential.py "$1" 1 index) & local index=$!
+    (PYTHONPATH=$path "$with_mlx" tools/peers/python_differential.py "$1" 1 index) & local index=$!
     local status=0
-    PYTHONPATH=$path "$with_mlx" tools/python_differential.py "$(($1 / 2))" 1 functions trees || status=1
+    PYTHONPATH=$path "$with_mlx" tools/peers/python_differential.py "$(($1 / 2))" 1 functions trees || status=1
     wait $index || status=1
     return $status
 }
 
 # others: the other programs of mlx-lm, and 32 generations at once of which some are faulted (after `programs`).
 others() {
-    PYTHONPATH=$root/build/python/keel-mlx build/python/programs/bin/python tools/lm_programs.py build/model/smollm2-float32
+    PYTHONPATH=$root/build/python/keel-mlx build/python/programs/bin/python tools/peers/lm_programs.py build/model/smollm2-float32
 }
 
 # readme_answers LINES BIN: runs lines of README's block with the programs of BIN; the answer must name Paris.

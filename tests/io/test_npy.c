@@ -1,4 +1,4 @@
-/* test_npy.c - files as NumPy writes them (tests/io/data, by tools/golden_io.py), every rule of the
+/* test_npy.c - files as NumPy writes them (tests/io/data, by golden_io.py), every rule of the
  * header, and saving. */
 #include "base/number/dtype.h"
 #include "io_support.h"

@@ -30,7 +30,7 @@ static struct kl_array *as(enum kl_dtype dtype, struct kl_array *a /* taken */) 
     return out;
 }
 
-/* The generator of tools/golden_quantized.py. */
+/* The generator of tools/make/golden_quantized.py. */
 static struct kl_array *golden_input(int g, uint32_t seed, enum kl_dtype dtype) {
     float *v = malloc((size_t)(GROUPS * g) * sizeof *v);
     for (int i = 0; i < GROUPS; i++)

@@ -1,4 +1,4 @@
-/* golden.h - runs the tables that tools/golden_ops.py writes. Each row runs once with contiguous
+/* golden.h - runs the tables that golden_ops.py writes. Each row runs once with contiguous
  * operands and once with operands whose elements have another order in memory; both must give the
  * same bits. */
 #pragma once

@@ -1,4 +1,4 @@
-/* golden_make.h - tables of tools/golden_ops.py whose rows are calls of their own. Each row runs
+/* golden_make.h - tables of golden_ops.py whose rows are calls of their own. Each row runs
  * once with contiguous operands, once with operands whose elements have another order in memory,
  * and once on the simulated device; all must give the same bits. */
 #pragma once

@@ -2,7 +2,7 @@
  * without leaving the registers; see map.h. Operations without such a map, and variants without
  * vector registers (KL_HAS_SIMD 0), go through tiles of float32. Functions of bfloat16 use shorter
  * polynomials than those of float32 (math/functions.h), with errors of 2^-19 to 2^-25
- * (tools/fit_math.py). For each of the 65536 arguments they give the correctly rounded float32
+ * (tools/make/fit_math.py). For each of the 65536 arguments they give the correctly rounded float32
  * result, rounded to bfloat16 (tests/backend/cpu/elementwise/test_half.c). */
 #include "backend/cpu/vector/simd.h"
 

@@ -4,7 +4,7 @@
 #include "backend/cpu/cpu_variant.h"
 #include "backend/cpu/math/functions.h"
 
-/* Printed by tools/fit_erfinv.py. */
+/* Printed by tools/make/fit_erfinv.py. */
 static const double kl_erfinv_middle[] = {
     /* in w, around 3.125 */
     1.6536545626831027,     0.2401581821686819,      -0.006033670850181326,  -0.0007407015497447691,

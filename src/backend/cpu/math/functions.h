@@ -1,7 +1,7 @@
 /* functions.h - functions of float32, inline and without branches, so that loops over them
  * vectorise. Most are computed in float64 and rounded once: denormals are ordinary numbers there
  * and nothing overflows on the way, so the error is half an ulp, at the cost of half the lanes. The
- * polynomials are printed by tools/fit_math.py. Errors over all 2^32 arguments are in
+ * polynomials are printed by tools/make/fit_math.py. Errors over all 2^32 arguments are in
  * docs/numerics.md, measured by tests/backend/cpu/math/test_functions.c. A fused multiply-add is
  * always written as such, so it is exact in every variant. For the kernels of this folder only. */
 #pragma once

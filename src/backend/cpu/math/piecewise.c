@@ -1,4 +1,4 @@
-/* piecewise.c - the tables of piecewise.h, printed by tools/fit_math.py. */
+/* piecewise.c - the tables of piecewise.h, printed by tools/make/fit_math.py. */
 #include "backend/cpu/math/piecewise.h"
 
 kl_piecewise kl_tanh_piecewise = {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/ops/golden/golden_<family>.inc: inputs and right answers for the operations, from NumPy and SciPy.
 
-    python3 tools/golden_ops.py [folder [family ...]]        (all families, or those named)
+    python3 tools/make/golden_ops.py [folder [family ...]]        (all families, or those named)
 
 The answers are made in float64 (or exact integers) and rounded once to the result's dtype. Each file is one table of
 `struct golden` rows (tests/ops/golden/golden.h). The inputs come from a fixed seed, so the files change only when this script
@@ -89,7 +89,7 @@ class Table:
         if FAMILIES and self.family not in FAMILIES:
             return
         with open(f"{FOLDER}/golden_{self.family}.inc", "w") as f:
-            f.write(f"/* golden_{self.family}.inc - written by tools/golden_ops.py; do not edit. */\n/* clang-format off */\n")
+            f.write(f"/* golden_{self.family}.inc - written by tools/make/golden_ops.py; do not edit. */\n/* clang-format off */\n")
             for (bits, text), name in self.data.items():
                 f.write(f"static const uint{bits}_t {name}[] = {{{text}}};\n")
             f.write(f"static const struct golden {self.family}_cases[] = {{\n" + "".join(self.rows) + "};\n/* clang-format on */\n")
@@ -367,7 +367,7 @@ def arithmetic(dtype, low, high, u):
 
 
 with open(f"{FOLDER}/golden_random.inc", "w") as f:
-    f.write("/* golden_random.inc - written by tools/golden_ops.py; do not edit. */\n/* clang-format off */\n")
+    f.write("/* golden_random.inc - written by tools/make/golden_ops.py; do not edit. */\n/* clang-format off */\n")
     t = Table("random")
     rows = []
     for seed in (0, 7, 2**40 + 5, 2**64 - 1):
@@ -427,7 +427,7 @@ class Calls(Table):
         if FAMILIES and self.family not in FAMILIES:
             return
         with open(f"{FOLDER}/golden_{self.family}.inc", "w") as f:
-            f.write(f"/* golden_{self.family}.inc - written by tools/golden_ops.py; do not edit. */\n/* clang-format off */\n")
+            f.write(f"/* golden_{self.family}.inc - written by tools/make/golden_ops.py; do not edit. */\n/* clang-format off */\n")
             for (bits, text), name in self.data.items():
                 f.write(f"static const uint{bits}_t {name}[] = {{{text}}};\n")
             for call, name in self.calls.items():

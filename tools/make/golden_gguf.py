@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/io/golden_gguf.inc: two random blocks of each quantized type of the .gguf format, and their values in float16.
 
-    python3 tools/golden_gguf.py        (needs NumPy and the package gguf, whose dequantisation is in NumPy)"""
+    python3 tools/make/golden_gguf.py        (needs NumPy and the package gguf, whose dequantisation is in NumPy)"""
 import os
 
 import gguf
@@ -18,7 +18,7 @@ def lines(values, form, each):
 
 def main():
     rng = np.random.default_rng(7)
-    out = ["/* golden_gguf.inc - written by tools/golden_gguf.py */\n"]
+    out = ["/* golden_gguf.inc - written by tools/make/golden_gguf.py */\n"]
     for name in TYPES:
         kind = getattr(gguf.GGMLQuantizationType, name)
         elements, size = gguf.GGML_QUANT_SIZES[kind]
@@ -27,7 +27,7 @@ def main():
             raw[:, at:at + 2] = np.array([0.37, -0.021], np.float16).view(np.uint8).reshape(2, 2)
         y = gguf.quants.dequantize(raw.reshape(1, -1), kind).reshape(-1).astype(np.float16).view(np.uint16)
         out.append('{"%s", %d, %d, %d,\n    {%s},\n    {%s}},\n' % (name, int(kind), elements, size, lines(raw.reshape(-1), "%d", 18), lines(y, "0x%04x", 11)))
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/io/golden_gguf.inc")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/io/golden_gguf.inc")
     with open(path, "w") as f:
         f.writelines(out)
 

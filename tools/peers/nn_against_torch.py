@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Layers, losses and optimisers of mlx.nn and mlx.optimizers on Keel beside PyTorch's: python tools/nn_against_torch.py, where mlx.core is Keel and torch is installed.
+"""Layers, losses and optimisers of mlx.nn and mlx.optimizers on Keel beside PyTorch's: python tools/peers/nn_against_torch.py, where mlx.core is Keel and torch is installed.
 
 For each: results and gradients of every parameter and of the input, of the same numbers, in float32. Prints the largest difference relative to the largest value, and ends with 1 where one is over 1e-4."""
 

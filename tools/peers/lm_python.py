@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Greedy text of mlx-lm on Keel beside the same on MLX: KEEL_MLX=PATH python3 tools/lm_python.py FOLDER PYTHON [N]
+"""Greedy text of mlx-lm on Keel beside the same on MLX: KEEL_MLX=PATH python3 tools/peers/lm_python.py FOLDER PYTHON [N]
 
 FOLDER: a model that mlx-lm loads. PYTHON: an interpreter with Keel, MLX and mlx-lm. KEEL_MLX: what the path of modules needs before all else so that mlx.core is Keel. Both write N (64) tokens after each of a few prompts. They must be the same, or differ first where MLX's two
 best logits are closer than 1e-4; what follows is then not compared. Prints tokens per second of each and ends with 1 when they differ."""

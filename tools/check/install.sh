@@ -4,7 +4,7 @@
 # of the README is configured but not compiled: it must build exactly one library, by the very
 # commands that the preset did. Also: its size.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 top=$PWD
 built=$top/build/release
 work=$(mktemp -d)

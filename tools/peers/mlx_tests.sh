@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# MLX's own Python tests on Keel: tools/mlx_tests.sh SOURCES [tests...], where SOURCES is a checkout of MLX of which
+# MLX's own Python tests on Keel: tools/peers/mlx_tests.sh SOURCES [tests...], where SOURCES is a checkout of MLX of which
 # python/ is read. Its mlx.nn and its other Python code run on keel.core through keel-mlx. By hand, about a minute.
 # Prints the counts, and fails for a test that fails and that docs/differences.md does not explain ("MLX's own tests").
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 root=$PWD
 sources=$(cd "${1:?the folder of MLX\'s sources}" && pwd)
 shift

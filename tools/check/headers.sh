@@ -1,10 +1,10 @@
 #!/bin/sh
-# check-headers.sh - every installed header compiles alone, and twice, in C11 and C++17, with each
+# headers.sh - every installed header compiles alone, and twice, in C11 and C++17, with each
 # compiler that is there. A header that needs another one included first, or a construct that C++ or
 # -Wpedantic rejects, fails here. Programs for mlx-c rely on what its headers include, and in C++ may
 # define 16-bit floats of their own where the compiler has none: that compiles as well.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 flags="-Iinclude -Wall -Wextra -Wpedantic -Wundef -Wshadow -Werror -fsyntax-only"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Right answers of quantize, written to tests/ops/golden/golden_quantized.inc: packed numbers, scales and biases for each format and dtype, by formulas in NumPy's float32 and float64.
 
-    python3 tools/golden_quantized.py
+    python3 tools/make/golden_quantized.py
 
 The numbers that are quantized come from a small generator, which tests/ops/families/test_quantized.c has too."""
 import os
@@ -108,8 +108,8 @@ def pack(q, b):
 
 
 here = os.path.dirname(os.path.abspath(__file__))
-with open(os.path.join(here, "../tests/ops/golden/golden_quantized.inc"), "w") as out:
-    out.write("/* golden_quantized.inc - written by tools/golden_quantized.py; do not edit. */\n/* clang-format off */\n")
+with open(os.path.join(here, "../../tests/ops/golden/golden_quantized.inc"), "w") as out:
+    out.write("/* golden_quantized.inc - written by tools/make/golden_quantized.py; do not edit. */\n/* clang-format off */\n")
     rows = []
     for n, (mode, g, b) in enumerate(FORMATS):
         for dtype in ("F32", "F16", "BF16"):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The logits of a llama model in a GGUF file, computed by MLX, beside those of the example generate.
 
-    python3 tools/lm_reference.py MODEL.gguf [path/to/generate [cpu | gpu]] [--ids 1,2,3] [--generate N] [--half-rope]
+    python3 tools/peers/lm_reference.py MODEL.gguf [path/to/generate [cpu | gpu]] [--ids 1,2,3] [--generate N] [--half-rope]
 
 Prints the best token after each id. With the example: the largest difference of a logit, and whether both have the same best token at every position and generate the same N tokens; ends with 1 when not, or when a logit differs by more
 than 1e-3. The clock of the N tokens begins behind the first. --half-rope rotates the other pairs of features, to see that the order of rows in the file matters. Needs mlx and NumPy."""

@@ -1,15 +1,15 @@
 #!/bin/sh
 # api_coverage.sh [libkeel.so] - how much of the MLX C API is there, and whether it is the API.
 #
-# Prints per header how many functions of tools/api_table.tsv are declared (include/mlx/c), exported
+# Prints per header how many functions of tools/check/api_table.tsv are declared (include/mlx/c), exported
 # (by the library) and tested (named in a C file of tests/ or examples/). Fails when a function is
 # declared and not exported, exported or declared and not in the table, declared in another header
 # than the table's, or declared with other types: the table's prototypes are compiled behind the
 # header, and conflicting types do not compile. Needs sh, awk, nm and a C compiler.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 lib=${1:-build/libkeel.so}
-table=tools/api_table.tsv
+table=tools/check/api_table.tsv
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 [ -e "$lib" ] || { echo "api_coverage: no $lib; build it first"; exit 2; }

@@ -1,4 +1,4 @@
-"""Random transforms of functions over trees, for tools/python_differential.py."""
+"""Random transforms of functions over trees, for tools/peers/python_differential.py."""
 
 # A function of a tree, two arrays and a constant: every array of the tree takes part.
 PRELUDE = """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random calls made twice, of Keel and of MLX, and compared: shapes, dtypes, strides, parameters, special values.
 
-    python3 tools/mlx_differential.py path/to/libkeel.so [calls] [seed] [operation ...]
+    python3 tools/peers/mlx_differential.py path/to/libkeel.so [calls] [seed] [operation ...]
 
 Prints, per operation, the calls made and the differences by kind: "shape" and "dtype" of results, "value" beyond the tolerance of the dtype, "error" where one of the two fails and the other does not. Differences that docs/differences.md
 explains are counted apart, by reason (KNOWN below). Ends with 1 when there is any other. "transforms" stands for all operations transform_...: gradients, jvps and vmaps of random expressions. Needs mlx and NumPy."""

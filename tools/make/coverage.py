@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes docs/coverage.md: which operation takes which dtype, on the CPU and on a GPU, found by calling each.
 
-    KEEL_GPU=opencl python3 tools/coverage.py path/to/libkeel.so > docs/coverage.md
+    KEEL_GPU=opencl python3 tools/make/coverage.py path/to/libkeel.so > docs/coverage.md
 
 A call on small arrays is built and evaluated on each device. In the table: `x` it works on both, `c` on the CPU only, nothing: it is refused when it is built. The last column is what the tests allow (tests/ops/golden/golden_*.inc, test_on_gpu.c): the CPU
 against NumPy and SciPy in float64, and in brackets a device against the CPU."""
@@ -76,7 +76,7 @@ def axis(names, *more):
 
 def rows(kind, exact):
     """The names of the KL_UNARY or KL_BINARY rows of the table of operations, those that round or those that do not."""
-    table = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../src/base/op/op_list.def")).read()
+    table = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/base/op/op_list.def")).read()
     found = [[c.strip() for c in r.split(",")] for r in re.findall(rf"^KL_{kind}\((.*)\)$", table, re.M)]
     return " ".join(r[3].removeprefix("mlx_") for r in found if (r[7] == "0" and r[8] == "0") == exact)
 
@@ -127,7 +127,7 @@ FAMILIES = [
         ("randint", lambda d, s: call("random_randint", array([0], (), "int32"), array([9], (), "int32"), ints(5), C.c_size_t(1), DTYPES.index(d), NONE, s))]),
 ]
 
-# What has no rule in base/op/op_list.def, and why: names, columns, reason. tools/check-rows.sh compares this with the table of operations.
+# What has no rule in base/op/op_list.def, and why: names, columns, reason. tools/check/rows.sh compares this with the table of operations.
 WITHOUT = [
     ("floor ceil round logical_not bitwise_invert equal not_equal less less_equal greater greater_equal logical_and logical_or floor_divide bitwise_and bitwise_or bitwise_xor left_shift right_shift all any", "vjp", "constant almost everywhere, or not a number that has a gradient"),
     ("to_fp8 from_fp8", "vjp", "from or to codes, which are integers"),
@@ -156,7 +156,7 @@ def works(f, dtype, stream):
 
 
 print("# Coverage\n")
-print("Written by `tools/coverage.py`, which calls each operation on the CPU and on an OpenCL device (PoCL): `x` both, `c` the CPU only, nothing: refused with an error that names the dtype. The tests")
+print("Written by `tools/make/coverage.py`, which calls each operation on the CPU and on an OpenCL device (PoCL): `x` both, `c` the CPU only, nothing: refused with an error that names the dtype. The tests")
 print("hold the CPU to the tolerance against NumPy and SciPy in float64, and devices to the one in brackets, if there is one, against the CPU.\n")
 for family, tolerance, ops in FAMILIES:
     print(f"## {family}\n\nTolerance: {tolerance}.\n")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# check-kernels.sh - every kernel's first statement is BEGIN(), or NEXT_MAY_START() and later AFTER_EARLIER(): until then kernels before it may
+# kernels.sh - every kernel's first statement is BEGIN(), or NEXT_MAY_START() and later AFTER_EARLIER(): until then kernels before it may
 # still run (src/backend/gpu/kernels/prelude.kl). Sources that are made at run time say it where they are made.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 bad=0
 kernels=0
 for file in src/backend/gpu/kernels/*.kl; do

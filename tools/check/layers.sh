@@ -3,7 +3,7 @@
 # device, whose kernels are the CPU's); only api/ includes the public headers of MLX. Files with
 # code for tests alone are those that are compiled twice.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 bad=0
 grep -rnE '^[ \t]*#[ \t]*include "' src | awk -F'[/:"]' '
 BEGIN { n = split("base backend runtime graph ops io dist transforms train api", a, " ")

@@ -1,4 +1,4 @@
-"""The area "functions" of tools/python_differential.py: random calls of functions and operators.
+"""The area "functions" of tools/peers/python_differential.py: random calls of functions and operators.
 
 A program is one expression over mx, np and A(dtype, shape, seed, kind), which makes an array. Values
 are compared within the rounding of their dtype, relative to the largest element of the result.

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# tools/check-format.sh [fix] - whether clang-format would change a C file of ours; whether every line
+# tools/check/format.sh [fix] - whether clang-format would change a C file of ours; whether every line
 # of code and comment is within 100 columns; and whether the head of each file is at most eight lines.
 # Left out: tables that a script writes or that are wide on purpose (golden/, *.def, special values).
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 mode=(--dry-run -Werror)
 [ "${1:-}" = fix ] && mode=(-i)
 find src include tests bench fuzz examples python/src -name '*.[ch]' ! -path 'tests/*golden*' -print0 | xargs -0 clang-format "${mode[@]}"

@@ -3,7 +3,7 @@
 # a line in docs/coverage.md; every other operation that has a kernel is named by a test; and what has
 # no vjp, no vmap or cannot be built again is named in docs/coverage.md, "Without a rule", and only that.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 bad=0
 rows=0
 missing() {
@@ -12,9 +12,9 @@ missing() {
 }
 while IFS=, read -r id name builder function _; do
     rows=$((rows + 1))
-    grep -q "\.\(unary\|binary\) = $builder," tests/ops/golden/golden_*.inc || missing "$id" "golden values of $builder (tools/golden_ops.py)"
+    grep -q "\.\(unary\|binary\) = $builder," tests/ops/golden/golden_*.inc || missing "$id" "golden values of $builder (tools/make/golden_ops.py)"
     grep -qE "KEEL_API int $function\(" include/mlx/c/*.h include/keel/*.h || missing "$id" "declaration of $function"
-    grep -qE "^\| (${function#mlx_}) \|" docs/coverage.md || missing "$id" "line in docs/coverage.md (tools/coverage.py)"
+    grep -qE "^\| (${function#mlx_}) \|" docs/coverage.md || missing "$id" "line in docs/coverage.md (tools/make/coverage.py)"
 done < <(sed -nE 's/^KL_(UNARY|BINARY)\(([A-Z0-9_]+), *([a-z0-9_]+), *([a-z0-9_]+), *([a-z0-9_]+),.*/\2,\3,\4,\5,/p' src/base/op/op_list.def)
 while IFS=, read -r id name; do
     rows=$((rows + 1))
@@ -35,7 +35,7 @@ named() { # the same from the table; its columns: name, vjp, jvp, vmap, build, w
                              if ($6 == "none") print $2, "build" }' | sort
 }
 while read -r _ name column; do
-    missing "$name" "$column; docs/coverage.md, \"Without a rule\", does not say so (tools/coverage.py)"
+    missing "$name" "$column; docs/coverage.md, \"Without a rule\", does not say so (tools/make/coverage.py)"
 done < <(comm -23 <(without) <(named) | sed 's/^/- /')
 while read -r name column; do
     echo "docs/coverage.md: \"Without a rule\" names $name, which has a $column rule"

@@ -1,4 +1,4 @@
-/* functions_products.c - matrix products, packed weights, convolutions */
+/* functions_product.c - matrix products, packed weights, convolutions */
 #include "keel_python.h"
 
 FUNCTION(core, matmul) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random Python programs run twice, on keel.core and on mlx.core (0.32.2), and compared.
 
-    python tools/python_differential.py CALLS SEED [area ...]
+    python tools/peers/python_differential.py CALLS SEED [area ...]
 
 An area is a function generate_<area>(rng), which returns a program and its tags: a few lines of
 Python that know `mx` and `np` and set `result`, and a set of words that say what is special about
@@ -26,7 +26,7 @@ import sys
 import python_differential_functions as functions
 import python_differential_trees as trees
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DTYPES = ["bool_", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
           "float16", "bfloat16", "float32", "float64", "complex64"]  # fmt: skip
 INTS = DTYPES[1:9]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs of mlx-lm on Keel: python tools/lm_programs.py FOLDER [NAME...], in an environment where mlx.core is Keel.
+"""Programs of mlx-lm on Keel: python tools/peers/lm_programs.py FOLDER [NAME...], in an environment where mlx.core is Keel.
 
 FOLDER: a small model that mlx-lm loads. Each check prints one line; ends with 1 when one fails. The checks: convert (4 and 8 bits), lora (the loss falls) and fuse, cache (a prompt cache that is saved and loaded continues as without), server (16 clients
 at once, streaming, get what one alone gets; a cancelled one harms nobody), faults (32 generations at once on one model, each tenth with a fault of its own: the others are right)."""

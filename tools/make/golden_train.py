@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/ops/golden/golden_train.inc: what optimisers and schedules give, in float64, from NumPy.
 
-    python3 tools/golden_train.py [file]
+    python3 tools/make/golden_train.py [file]
 
 The formulas are written here from the papers that src/train/optimizer.c names, one step after the other, without its
 rearrangements. The numbers come from a fixed seed, so the file changes only when this script does."""
@@ -85,7 +85,7 @@ def numbers(values):
 
 
 def main():
-    lines = ["/* golden_train.inc - written by tools/golden_train.py; do not edit. */", "/* clang-format off */",
+    lines = ["/* golden_train.inc - written by tools/make/golden_train.py; do not edit. */", "/* clang-format off */",
              f"enum {{ TRAIN_N = {N}, TRAIN_STEPS = {STEPS}, TRAIN_AT = {len(AT)} }};",
              f"static const double train_p[] = {{{numbers(P0)}}};", f"static const double train_grads[] = {{{numbers(GRADS)}}};",
              "static const struct train_case {", "    const char *name;", "    struct kl_optimizer_rule rule;", "    double rate, p[TRAIN_N], m[TRAIN_N], v[TRAIN_N];",

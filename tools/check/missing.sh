@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What CMake says where something that the build needs is not installed: which package brings it.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 top=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Tests of packages that others wrote for MLX, on MLX and on Keel: tools/python_packages.sh [SOURCES [PACKAGE...]], by hand, half an hour.
+# Tests of packages that others wrote for MLX, on MLX and on Keel: tools/peers/python_packages.sh [SOURCES [PACKAGE...]], by hand, half an hour.
 # A package is taken from SOURCES/PACKAGE where that is a checkout of it (some publish no tests), else from what it publishes.
 # Prints a table; FFT and linear algebra are counted apart, and so are indices out of range, which are errors here. Fails for
 # another test that passes on MLX and fails on Keel, if docs/python.md ("Packages") does not explain it by its name.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 root=$PWD
 sources=${1:+$(cd "$1" && pwd)}
 shift $(($# > 0 ? 1 : 0))
@@ -52,7 +52,7 @@ tests() { # NAME PATH RESULTS
 }
 
 mkdir -p "$work/plugin"
-cp tools/python_results.py "$work/plugin" # on a path of its own: tools has names that packages import
+cp tools/peers/python_results.py "$work/plugin" # on a path of its own: tools has names that packages import
 for name in "$@"; do
     unpack "$name" || echo "$name: what it publishes has no sources, and no checkout is given"
 done
@@ -66,7 +66,7 @@ for name in "$@"; do
     $venv/bin/python - "$name" "$work/$name-mlx.results" "$work/$name-keel.results" docs/python.md <<'EOF' || status=1
 import sys
 
-sys.path.insert(0, "tools")
+sys.path.insert(0, "tools/peers")
 from python_results import results
 
 name, text = sys.argv[1], open(sys.argv[4]).read()

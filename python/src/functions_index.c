@@ -1,4 +1,4 @@
-/* functions_select.c - keel.core: which elements are true, and take with its modes. */
+/* functions_index.c - keel.core: which elements are true, and take with its modes. */
 #include "keel_python.h"
 
 #include "keel/select.h"

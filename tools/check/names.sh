@@ -4,7 +4,7 @@
 # that makes it. Also fails where such a comment names what is not made there.
 # The functions are those of the preprocessed sources, for each instruction set that has code of its own.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # Empty system headers: what they define is not ours, and without them this takes two seconds.
