@@ -349,3 +349,22 @@ PyObject *kp_done_tuple(int rc, mlx_vector_array out) {
     mlx_vector_array_free(out);
     return kp_raise();
 }
+
+int kp_rest_arrays(struct call *c, mlx_vector_array *out) {
+    Py_ssize_t n = c->n_rest;
+    PyObject *one =
+        n == 1 && (PyList_Check(c->rest[0]) || PyTuple_Check(c->rest[0])) ? c->rest[0] : NULL;
+    if (one) n = PySequence_Size(one);
+    *out = c->vectors[c->n_vectors++] = mlx_vector_array_new();
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = one ? PySequence_GetItem(one, i) : kp_new_ref(c->rest[i]);
+        mlx_array a = mlx_array_new();
+        int rc = item ? kp_to_array(&a, item, NULL, NULL) ||
+                            kp_check(mlx_vector_array_append_value(*out, a))
+                      : -1;
+        mlx_array_free(a);
+        Py_XDECREF(item);
+        if (rc) return -1;
+    }
+    return 0;
+}

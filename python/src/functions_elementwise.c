@@ -1,4 +1,4 @@
-/* functions_elementwise.c - element by element: one array, two, three; conversions */
+/* functions_elementwise.c - element by element: one array, two, three */
 #include "keel_python.h"
 
 #define UNARY(module, name, f)                      \
@@ -173,18 +173,4 @@ FUNCTION(core, array_equal) {
     mlx_array a, b, out = mlx_array_new();
     if (kp_pair(c, 0, 1, &a, &b)) return NULL;
     return kp_done(mlx_array_equal(&out, a, b, c->v[2].i != 0, c->stream), out);
-}
-
-FUNCTION(core, astype) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_astype(&out, c->v[0].array, (mlx_dtype)c->v[1].i, c->stream), out);
-}
-FUNCTION(core, view) {
-    mlx_array a, out = mlx_array_new();
-    if (kp_one(c, 0, &a)) return NULL;
-    return kp_done(mlx_view(&out, a, (mlx_dtype)c->v[1].i, c->stream), out);
-}
-FUNCTION(core, from_fp8) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_from_fp8(&out, c->v[0].array, (mlx_dtype)c->v[1].i, c->stream), out);
 }

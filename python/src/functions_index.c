@@ -1,10 +1,27 @@
-/* functions_index.c - keel.core: which elements are true, and take with its modes. */
+/* functions_index.c - which elements are true, take with its modes, writing at indices */
 #include "keel_python.h"
 
+#include <string.h>
 #include "keel/select.h"
 
-#include <string.h>
-
+FUNCTION(core, put_along_axis) {
+    mlx_array a = c->v[0].array, indices = c->v[1].array, values = c->v[2].array,
+              out = mlx_array_new();
+    if (c->v[3].given)
+        return kp_done(mlx_put_along_axis(&out, a, indices, values, (int)c->v[3].i, c->stream),
+                       out);
+    mlx_array flat = mlx_array_new(), flat_indices = mlx_array_new(), flat_values = mlx_array_new();
+    int rc = mlx_flatten(&flat, a, 0, -1, c->stream) ||
+             mlx_flatten(&flat_indices, indices, 0, -1, c->stream) ||
+             mlx_flatten(&flat_values, values, 0, -1, c->stream) ||
+             mlx_put_along_axis(&out, flat, flat_indices, flat_values, 0, c->stream) ||
+             mlx_reshape(&out, out, mlx_array_shape(a), mlx_array_ndim(a), c->stream);
+    PyObject *result = kp_done(rc, out);
+    mlx_array_free(flat);
+    mlx_array_free(flat_indices);
+    mlx_array_free(flat_values);
+    return result;
+}
 /* The size in slot i; -1: it is left out. */
 static int size_in(const struct call *c, int i, const char *function, int *size) {
     *size = c->v[i].given ? (int)c->v[i].i : -1;
@@ -12,7 +29,6 @@ static int size_in(const struct call *c, int i, const char *function, int *size)
     PyErr_Format(PyExc_ValueError, "%s(): size is %d, but must not be negative", function, *size);
     return -1;
 }
-
 static PyObject *nonzero(struct call *c, const char *function, mlx_array a, int size_slot,
                          int fill_slot) {
     const struct value *fill = &c->v[fill_slot];
@@ -35,11 +51,9 @@ static PyObject *nonzero(struct call *c, const char *function, mlx_array a, int 
     mlx_array_free(own);
     return kp_done_tuple(rc, out);
 }
-
 FUNCTION(core, nonzero) {
     return nonzero(c, "nonzero", c->v[0].array, 1, 2);
 }
-
 FUNCTION(core, where) {
     mlx_array condition, x, y, out = mlx_array_new();
     if (kp_one(c, 0, &condition)) return NULL;
@@ -54,7 +68,6 @@ FUNCTION(core, where) {
     if (kp_pair(c, 1, 2, &x, &y)) return NULL;
     return kp_done(mlx_where(&out, condition, x, y, c->stream), out);
 }
-
 typedef int finder(mlx_array *, const mlx_array, int, int, const mlx_stream);
 static PyObject *find(struct call *c, const char *function, finder *f) {
     mlx_array own, out = mlx_array_new();
@@ -66,17 +79,12 @@ static PyObject *find(struct call *c, const char *function, finder *f) {
     mlx_array_free(own);
     return kp_done(rc, out);
 }
-
 FUNCTION(core, flatnonzero) {
     return find(c, "flatnonzero", keel_flatnonzero);
 }
-
 FUNCTION(core, argwhere) {
     return find(c, "argwhere", keel_argwhere);
 }
-
-/* ---- take ---- */
-
 static int mode_in(const struct call *c, int i, const char *function, keel_take_mode *mode) {
     static const char *const names[] = {"error", "clip", "wrap", "fill"};
     for (int k = 0; k < 4; k++) {
@@ -92,13 +100,11 @@ static int mode_in(const struct call *c, int i, const char *function, keel_take_
     PyErr_Format(PyExc_ValueError, "%s(): fill_value is taken with mode='fill' only", function);
     return -1;
 }
-
 /* The fill value in slot i; an empty handle: it is left out. */
 static int fill_in(struct call *c, int i, mlx_array *fill) {
     *fill = mlx_array_empty;
     return c->v[i].given ? kp_one(c, i, fill) : 0;
 }
-
 FUNCTION(core, take) {
     mlx_array indices, fill, out = mlx_array_new();
     keel_take_mode mode;
@@ -108,7 +114,6 @@ FUNCTION(core, take) {
                              c->stream),
                    out);
 }
-
 /* Without an axis both arrays are flattened. */
 FUNCTION(core, take_along_axis) {
     mlx_array a = c->v[0].array, indices = c->v[1].array, fill, out = mlx_array_new();

@@ -1,4 +1,5 @@
-/* functions_kernel.c - kernels in CUDA C++ that the caller writes, and kernels that are compiled already */
+/* functions_kernel.c - kernels in CUDA C++ that the caller writes, and kernels that are compiled
+ * already */
 #include "keel_python.h"
 
 #include <keel/kernel.h>

@@ -1,10 +1,9 @@
-/* functions_reduce.c - reductions, scans, sorts, softmax */
+/* functions_reduce.c - reductions, variance, the place of the largest */
 #include "keel_python.h"
 
 typedef int over_all(mlx_array *, const mlx_array, bool, const mlx_stream);
 typedef int over_axis(mlx_array *, const mlx_array, int, bool, const mlx_stream);
 typedef int over_axes(mlx_array *, const mlx_array, const int *, size_t, bool, const mlx_stream);
-
 static PyObject *reduce(struct call *c, over_all *all, over_axis *axis, over_axes *axes) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
     struct value *v = &c->v[1];
@@ -38,7 +37,6 @@ FUNCTION(core, prod) {
 FUNCTION(core, sum) {
     return reduce(c, mlx_sum, mlx_sum_axis, mlx_sum_axes);
 }
-
 FUNCTION(core, median) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
     int every[64], n = (int)mlx_array_ndim(a);
@@ -47,7 +45,6 @@ FUNCTION(core, median) {
     size_t n_axes = c->v[1].given ? c->v[1].ints.n : (size_t)n;
     return kp_done(mlx_median(&out, a, axes, n_axes, c->v[2].i != 0, c->stream), out);
 }
-
 static PyObject *
 spread(struct call *c, int (*all)(mlx_array *, const mlx_array, bool, int, const mlx_stream),
        int (*axes)(mlx_array *, const mlx_array, const int *, size_t, bool, int, const mlx_stream),
@@ -72,7 +69,6 @@ FUNCTION(array, var) {
 FUNCTION(array, std) {
     return spread(c, mlx_std, mlx_std_axes, (int)c->v[c->v[4].given ? 4 : 3].i);
 }
-
 FUNCTION(core, argmax) {
     mlx_array out = mlx_array_new();
     bool keep = c->v[2].i != 0;
@@ -88,83 +84,4 @@ FUNCTION(core, argmin) {
                        ? mlx_argmin_axis(&out, c->v[0].array, (int)c->v[1].i, keep, c->stream)
                        : mlx_argmin(&out, c->v[0].array, keep, c->stream),
                    out);
-}
-FUNCTION(core, sort) {
-    mlx_array out = mlx_array_new();
-    return kp_done(c->v[1].given ? mlx_sort_axis(&out, c->v[0].array, (int)c->v[1].i, c->stream)
-                                 : mlx_sort(&out, c->v[0].array, c->stream),
-                   out);
-}
-FUNCTION(core, argsort) {
-    mlx_array out = mlx_array_new();
-    return kp_done(c->v[1].given ? mlx_argsort_axis(&out, c->v[0].array, (int)c->v[1].i, c->stream)
-                                 : mlx_argsort(&out, c->v[0].array, c->stream),
-                   out);
-}
-#define KTH(name, with_axis, without)                                                             \
-    PyObject *result;                                                                             \
-    mlx_array out = mlx_array_new();                                                              \
-    int k = (int)c->v[1].i;                                                                       \
-    result = kp_done(c->v[2].given ? with_axis(&out, c->v[0].array, k, (int)c->v[2].i, c->stream) \
-                                   : without(&out, c->v[0].array, k, c->stream),                  \
-                     out);                                                                        \
-    return result
-FUNCTION(core, partition) {
-    KTH(partition, mlx_partition_axis, mlx_partition);
-}
-FUNCTION(core, argpartition) {
-    KTH(argpartition, mlx_argpartition_axis, mlx_argpartition);
-}
-FUNCTION(core, topk) {
-    KTH(topk, mlx_topk_axis, mlx_topk);
-}
-
-FUNCTION(core, softmax) {
-    mlx_array out = mlx_array_new();
-    struct value *v = &c->v[1];
-    bool precise = c->v[2].i != 0;
-    int rc = !v->given ? mlx_softmax(&out, c->v[0].array, precise, c->stream)
-             : v->one
-                 ? mlx_softmax_axis(&out, c->v[0].array, v->ints.at[0], precise, c->stream)
-                 : mlx_softmax_axes(&out, c->v[0].array, v->ints.at, v->ints.n, precise, c->stream);
-    return kp_done(rc, out);
-}
-
-/* Scans: without an axis over the flattened array. slot: of `reverse`; `dtype` follows where the
- * function has it. */
-static PyObject *scan(struct call *c,
-                      int (*f)(mlx_array *, const mlx_array, int, bool, bool, const mlx_stream),
-                      int dtype) {
-    mlx_array a = c->v[0].array, wide = mlx_array_new(), flat = mlx_array_new(),
-              out = mlx_array_new();
-    int rc = 0, axis = (int)c->v[1].i;
-    if (dtype && c->v[dtype].given) {
-        rc = mlx_astype(&wide, a, (mlx_dtype)c->v[dtype].i, c->stream);
-        a = wide;
-    }
-    if (!rc && !c->v[1].given) {
-        rc = mlx_flatten(&flat, a, 0, -1, c->stream);
-        a = flat;
-        axis = 0;
-    }
-    rc = rc || f(&out, a, axis, c->v[2].i != 0, c->v[3].i != 0, c->stream);
-    PyObject *result = kp_done(rc, out);
-    mlx_array_free(wide);
-    mlx_array_free(flat);
-    return result;
-}
-FUNCTION(core, cumsum) {
-    return scan(c, mlx_cumsum, 4);
-}
-FUNCTION(core, cumprod) {
-    return scan(c, mlx_cumprod, 4);
-}
-FUNCTION(core, cummax) {
-    return scan(c, mlx_cummax, 0);
-}
-FUNCTION(core, cummin) {
-    return scan(c, mlx_cummin, 0);
-}
-FUNCTION(core, logcumsumexp) {
-    return scan(c, mlx_logcumsumexp, 0);
 }

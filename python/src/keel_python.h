@@ -141,6 +141,9 @@ extern PyMethodDef kp_core_methods[], kp_fast_methods[], kp_random_methods[], kp
 PyObject *kp_call(const struct row *row, PyObject *(*run)(struct call *c), PyObject *self,
                   PyObject *const *args, Py_ssize_t n, PyObject *names);
 int kp_intern_names(void);
+/* The arrays of *args, or of the one list that stands there. -1: an exception is set. *out belongs
+ * to the call. */
+int kp_rest_arrays(struct call *c, mlx_vector_array *out);
 
 /* FUNCTION(module, name) { ... }: the implementation of a function of the stubs. rows.py looks for
  * this line. */

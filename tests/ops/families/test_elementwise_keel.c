@@ -1,4 +1,5 @@
-/* test_elementwise_keel.c - the functions of keel/ops.h against NumPy: every dtype, special values. */
+/* test_elementwise_keel.c - the functions of keel/ops.h against NumPy: every dtype, special
+ * values. */
 #include "ops/golden/golden.h"
 
 #include "ops/golden/golden_keel.inc"
