@@ -118,7 +118,7 @@ model_against_mlx() {
     build/mlx/bin/python tools/peers/lm_reference.py "$model" build/release/examples/generate --generate 16
 }
 
-layers() { tools/check/layers.sh && echo "layers hold"; }
+layers() { tools/check/layers.sh && tools/check/families.sh && echo "layers and names of families hold"; }
 format() { tools/check/format.sh && echo "format holds"; }
 
 summary() {
@@ -130,7 +130,7 @@ summary() {
     [ $failed -eq 0 ]
 }
 
-stage "layers" layers
+stage "layers and families" layers
 stage "format" format
 stage "rows of operations" tools/check/rows.sh
 stage "names of functions" tools/check/names.sh
