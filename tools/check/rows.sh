@@ -22,9 +22,9 @@ while IFS=, read -r id name; do
 done < <(sed -nE 's/^KL_OP\(([A-Z0-9_]+), *([a-z0-9_]+),.*/\1,\2/p' src/base/op/op_list.def)
 without() { # "name column" for each rule that a row lacks
     awk '{ n = split($0, f, /[(),] */); kind = f[1]; name = f[3] }
-         kind == "KL_OP" { if (f[10] == "NULL" || f[10] == "kl_vjp_refuse") print name, "vjp"
-                           if (f[12] == "NULL") print name, "vmap"
-                           if (f[13] == "NULL") print name, "build" }
+         kind == "KL_OP" { if (f[10] == "0" || f[10] == "kl_vjp_refuse") print name, "vjp"
+                           if (f[12] == "0") print name, "vmap"
+                           if (f[13] == "0") print name, "build" }
          kind != "KL_OP" && f[n - 1] ~ /^kl_no_gradient/ { print name, "vjp" }' \
         < <(grep -E '^KL_(UNARY|BINARY|OP)\(' src/base/op/op_list.def) | sort
 }

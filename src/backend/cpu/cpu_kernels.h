@@ -5,6 +5,7 @@
  * Kernels know no arrays, no streams and no memory except scratch memory. Any thread may call. */
 #pragma once
 #include "backend/cpu/cpu_variant.h"
+#include "base/op/declare.h"
 #include "base/op/launch.h"
 #include "base/op/task.h"
 
@@ -39,18 +40,12 @@ struct kl_cpu_step {
 typedef void kl_cpu_group_fn(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel);
 kl_cpu_group_fn kl_cpu_run_group, kl_cpu_variant_run_group;
 
-kl_kernel_fn kl_cpu_elementwise; /* from COPY to WHERE */
-kl_kernel_fn kl_cpu_arange, kl_cpu_random_bits, kl_cpu_slice_update, kl_cpu_concatenate;
-kl_kernel_fn kl_cpu_depends, kl_cpu_factor;
-kl_kernel_fn kl_cpu_along; /* Reductions, scans, softmax and their relatives enter here. */
-kl_kernel_fn kl_cpu_reduce, kl_cpu_arg_reduce, kl_cpu_softmax, kl_cpu_sort, kl_cpu_matmul;
-kl_kernel_fn kl_cpu_attention, kl_cpu_attention_backward, kl_cpu_convolution;
-kl_kernel_fn kl_cpu_convolution_backward;
-kl_kernel_fn kl_cpu_quantize, kl_cpu_dequantize, kl_cpu_quantized_matmul;
-kl_kernel_fn kl_cpu_gather_mm, kl_cpu_segmented_mm, kl_cpu_norm_backward;
-kl_kernel_fn kl_cpu_logsumexp, kl_cpu_var, kl_cpu_scan, kl_cpu_norm, kl_cpu_rope, kl_cpu_partition;
+/* The kernels: the column kernel of op_list.def. Reductions, scans, softmax and their relatives
+ * enter at kl_cpu_along, which calls one of these. */
+#define KL_OP(ID, name, n_in, flags, kernel, ...) KL_DECLARE(kl_kernel_fn, kernel)
+#include "base/op/op_list.def"
+kl_kernel_fn kl_cpu_reduce, kl_cpu_arg_reduce, kl_cpu_softmax, kl_cpu_logsumexp, kl_cpu_var;
+kl_kernel_fn kl_cpu_scan;
 /* Whether kl_cpu_scan takes contiguous rows of `length` elements (not 0) in square tiles of
  * vectors. There a short row costs no more than a long one. */
 bool kl_cpu_scans_squares(const struct kl_launch *l, int64_t length);
-kl_kernel_fn kl_cpu_no_kernel; /* KERNEL: fails on the CPU */
-kl_kernel_fn kl_cpu_gather, kl_cpu_gather_axis, kl_cpu_scatter, kl_cpu_scatter_axis;

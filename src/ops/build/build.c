@@ -21,14 +21,12 @@ static kl_binary_fn *const binary_builders[KL_N_OPS] = {
 #include "base/op/op_list.def"
 };
 
-static int kl_rebuild_unary(const struct kl_build *b, struct kl_array **out,
-                            struct kl_error **err) {
+int kl_rebuild_unary(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
     KL_TRY(kl_build_no_params(b, err));
     return unary_builders[b->op](out, b->in[0], b->s, err);
 }
 
-static int kl_rebuild_binary(const struct kl_build *b, struct kl_array **out,
-                             struct kl_error **err) {
+int kl_rebuild_binary(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
     KL_TRY(kl_build_no_params(b, err));
     return binary_builders[b->op](out, b->in[0], b->in[1], b->s, err);
 }

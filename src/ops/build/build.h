@@ -5,6 +5,7 @@
 #pragma once
 #include <stddef.h>
 
+#include "base/op/declare.h"
 #include "base/op/op.h"
 #include "graph/array.h"
 
@@ -36,23 +37,10 @@ int kl_op_build(const struct kl_build *b, struct kl_array **out, struct kl_error
 /* Whether op can be made again: it has a function in the column `build` of base/op/op_list.def. */
 bool kl_op_can_build(enum kl_op_id op);
 
-/* The functions that rows of base/op/op_list.def name; each is defined beside the builder of its
- * operation. */
-kl_build_fn kl_rebuild_copy, kl_rebuild_cast, kl_rebuild_round, kl_rebuild_from_fp8;
-kl_build_fn kl_rebuild_where, kl_rebuild_reshape, kl_rebuild_transpose, kl_rebuild_broadcast;
-kl_build_fn kl_rebuild_expand_dims, kl_rebuild_squeeze, kl_rebuild_slice, kl_rebuild_as_strided;
-kl_build_fn kl_rebuild_diagonal, kl_rebuild_view, kl_rebuild_stop_gradient, kl_rebuild_arange;
-kl_build_fn kl_rebuild_random_bits, kl_rebuild_slice_update, kl_rebuild_concatenate;
-kl_build_fn kl_rebuild_depends, kl_rebuild_sum, kl_rebuild_reduce, kl_rebuild_var;
-kl_build_fn kl_rebuild_arg_reduce, kl_rebuild_softmax, kl_rebuild_scan, kl_rebuild_norm;
-kl_build_fn kl_rebuild_rope, kl_rebuild_sort, kl_rebuild_partition, kl_rebuild_matmul;
-kl_build_fn kl_rebuild_attention, kl_rebuild_factor, kl_rebuild_gather, kl_rebuild_gather_axis;
-kl_build_fn kl_rebuild_scatter, kl_rebuild_scatter_axis, kl_rebuild_convolution;
-kl_build_fn kl_rebuild_quantize, kl_rebuild_dequantize, kl_rebuild_quantized_matmul;
-kl_build_fn kl_rebuild_gather_qmm;
-kl_build_fn kl_rebuild_attention_backward, kl_rebuild_norm_backward;
-kl_build_fn kl_rebuild_convolution_backward;
-kl_build_fn kl_rebuild_gather_mm, kl_rebuild_segmented_mm;
+/* The functions: the column build of op_list.def. */
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
+    KL_DECLARE(kl_build_fn, build)
+#include "base/op/op_list.def"
 
 /* ---- checks of parameters, for these functions; KL_EARG, KL_EAXIS ---- */
 /* The parameters are exactly `bytes` long; copies them to `to`. */

@@ -4,6 +4,7 @@
  * transforms/forward.c derives it from the rule of vjp.h, which is linear in the cotangent: its
  * transpose is the product that is wanted. */
 #pragma once
+#include "base/op/declare.h"
 #include "base/op/op.h"
 #include "graph/array.h"
 
@@ -26,8 +27,7 @@ typedef int kl_jvp_fn(const struct kl_jvp *j, struct kl_array **tangent, struct 
 
 /* NULL: the operation has no rule of its own. Rules are for real operands and results. */
 kl_jvp_fn *kl_jvp_rule(enum kl_op_id op);
-/* The rules that rows of base/op/op_list.def name. */
-kl_jvp_fn kl_jvp_dequantize, kl_jvp_quantized_matmul;
-kl_jvp_fn kl_jvp_unary, kl_jvp_binary, kl_jvp_linear, kl_jvp_matmul, kl_jvp_logcumsumexp;
-kl_jvp_fn kl_jvp_convolution, kl_jvp_convolution_backward;
-kl_jvp_fn kl_jvp_gather_mm, kl_jvp_segmented_mm;
+/* The rules: the column jvp of op_list.def. */
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
+    KL_DECLARE(kl_jvp_fn, jvp)
+#include "base/op/op_list.def"

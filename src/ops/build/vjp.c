@@ -40,11 +40,11 @@ int kl_vjp_refuse(const struct kl_vjp *v, struct kl_array **grad, struct kl_erro
     return kl_fail(err, KL_EUNSUPPORTED, "the operation has no gradient");
 }
 
-static int kl_vjp_unary(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+int kl_vjp_unary(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     return kl_vjp_by_unary_rule(v, grad, err, unary_rules[v->op]);
 }
 
-static int kl_vjp_binary(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+int kl_vjp_binary(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     return kl_vjp_by_binary_rule(v, grad, err, binary_rules[v->op]);
 }
 

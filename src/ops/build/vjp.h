@@ -5,6 +5,7 @@
  * ops.h, so its results can be differentiated again. The cotangent of a complex z is (d/d re) + i
  * (d/d im), so a holomorphic f multiplies by the conjugate of f'. */
 #pragma once
+#include "base/op/declare.h"
 #include "base/op/op.h"
 #include "graph/array.h"
 
@@ -32,17 +33,8 @@ kl_vjp_fn *kl_vjp_rule(enum kl_op_id op);
 /* Whether a has a type that has gradients: floats and complex64. */
 bool kl_has_gradient(const struct kl_array *a);
 
-/* The rules that rows of base/op/op_list.def name; each is defined beside the builder of its
- * operation. */
-kl_vjp_fn kl_vjp_refuse; /* KL_EUNSUPPORTED when an input of floats or complex numbers is wanted */
-kl_vjp_fn kl_vjp_copy, kl_vjp_cast, kl_vjp_where;
-kl_vjp_fn kl_vjp_reshape, kl_vjp_transpose, kl_vjp_broadcast, kl_vjp_slice, kl_vjp_as_strided;
-kl_vjp_fn kl_vjp_diagonal, kl_vjp_slice_update, kl_vjp_concatenate, kl_vjp_depends;
-kl_vjp_fn kl_vjp_sum, kl_vjp_prod, kl_vjp_extreme, kl_vjp_logsumexp, kl_vjp_var, kl_vjp_softmax;
-kl_vjp_fn kl_vjp_cumsum, kl_vjp_cumprod, kl_vjp_cumextreme, kl_vjp_logcumsumexp, kl_vjp_order;
-kl_vjp_fn kl_vjp_norm_backward;
-kl_vjp_fn kl_vjp_norm, kl_vjp_rope, kl_vjp_matmul, kl_vjp_attention, kl_vjp_convolution;
-kl_vjp_fn kl_vjp_quantize, kl_vjp_dequantize, kl_vjp_quantized_matmul, kl_vjp_gather_qmm;
-kl_vjp_fn kl_vjp_attention_backward, kl_vjp_convolution_backward;
-kl_vjp_fn kl_vjp_gather_mm, kl_vjp_segmented_mm;
-kl_vjp_fn kl_vjp_gather, kl_vjp_gather_axis, kl_vjp_scatter, kl_vjp_scatter_axis;
+/* The rules: the column vjp of op_list.def. kl_vjp_refuse gives KL_EUNSUPPORTED when the gradient
+ * of an input of floats or complex numbers is wanted. */
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
+    KL_DECLARE(kl_vjp_fn, vjp)
+#include "base/op/op_list.def"

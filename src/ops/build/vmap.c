@@ -12,8 +12,8 @@
 
 /* The operands of one lane have one shape, so a lane axis in front of some of them broadcasts by
  * itself. */
-static int kl_vmap_elementwise(const struct kl_vmap *v, struct kl_array **out, int *axis,
-                               struct kl_error **err) {
+int kl_vmap_elementwise(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                        struct kl_error **err) {
     *axis = 0;
     return kl_vmap_build(v, out, v->params, v->params_bytes, v->in, err);
 }

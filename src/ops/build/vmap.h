@@ -2,6 +2,7 @@
  * lane is made for all lanes at once. A rule is defined beside the builder of its operation and
  * stands in its row of base/op/op_list.def. It builds with the builders of ops.h. */
 #pragma once
+#include "base/op/declare.h"
 #include "base/op/op.h"
 #include "graph/array.h"
 
@@ -31,18 +32,10 @@ typedef int kl_vmap_fn(const struct kl_vmap *v, struct kl_array **out, int *axis
 /* The rule of an operation; NULL: it has none. */
 kl_vmap_fn *kl_vmap_rule(enum kl_op_id op);
 
-/* The rules that rows of base/op/op_list.def name; each is defined beside the builder of its
- * operation. */
-kl_vmap_fn kl_vmap_reshape, kl_vmap_transpose, kl_vmap_broadcast, kl_vmap_new_axes;
-kl_vmap_fn kl_vmap_slice, kl_vmap_as_strided, kl_vmap_diagonal, kl_vmap_random_bits;
-kl_vmap_fn kl_vmap_slice_update, kl_vmap_concatenate, kl_vmap_depends, kl_vmap_reduce, kl_vmap_var;
-kl_vmap_fn kl_vmap_arg_reduce, kl_vmap_softmax, kl_vmap_scan, kl_vmap_norm, kl_vmap_rope;
-kl_vmap_fn kl_vmap_sort, kl_vmap_partition, kl_vmap_matmul, kl_vmap_attention;
-kl_vmap_fn kl_vmap_attention_backward, kl_vmap_norm_backward;
-kl_vmap_fn kl_vmap_quantize, kl_vmap_dequantize, kl_vmap_quantized_matmul, kl_vmap_gather_qmm;
-kl_vmap_fn kl_vmap_convolution, kl_vmap_convolution_backward;
-kl_vmap_fn kl_vmap_gather_mm, kl_vmap_segmented_mm;
-kl_vmap_fn kl_vmap_gather, kl_vmap_gather_axis, kl_vmap_scatter, kl_vmap_scatter_axis;
+/* The rules: the column vmap of op_list.def. */
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
+    KL_DECLARE(kl_vmap_fn, vmap)
+#include "base/op/op_list.def"
 
 /* ---- what the rules share; for src/ops only ---- */
 

@@ -538,8 +538,7 @@ bool kl_emit_unwritten(const struct kl_emit *e, const struct kl_arg *a) {
 
 /* ---- which family ---- */
 
-typedef int lower_fn(struct kl_emit *e, const struct kl_command *c);
-static lower_fn *const by_op[KL_N_OPS] = {
+static kl_lower_fn *const by_op[KL_N_OPS] = {
 #define KL_OP(ID, name, n_in, flags, kernel, lowering, ...) [KL_OP_##ID] = lowering,
 #include "base/op/op_list.def"
 };
@@ -558,7 +557,7 @@ static int by_port(struct kl_emit *e, const struct kl_command *c) {
 
 static int by_family(struct kl_emit *e, const struct kl_command *c) {
     if (c->kind != KL_CMD_LAUNCH) return kl_lower_guards(e, c);
-    lower_fn *f = by_op[c->op];
+    kl_lower_fn *f = by_op[c->op];
     if (kl_op_flags(c->op) & KL_OPF_ELEMENTWISE && !is_move(c)) f = kl_lower_elementwise;
     if (!f)
         return kl_fail(e->err, KL_EUNSUPPORTED, "%s cannot run on this device",

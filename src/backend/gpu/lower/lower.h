@@ -8,6 +8,7 @@
  * handed over. */
 #pragma once
 #include "backend/gpu/driver.h"
+#include "base/op/declare.h"
 #include "backend/gpu/lower/port.h"
 
 enum { KL_MAX_KARGS = 32, KL_MAX_DEFINES = 8 };
@@ -148,46 +149,18 @@ static inline struct kl_fault_args kl_fault_args(const struct kl_command *c) {
         checked};
 }
 
-/* ---- one function per family: lowers c, one of the operations named beside it ---- */
-int kl_lower_elementwise(struct kl_emit *e, const struct kl_command *c);
+/* ---- one function per family: lowers c, an operation of a row that names it in the column
+ * lowering of op_list.def ---- */
+typedef int kl_lower_fn(struct kl_emit *e, const struct kl_command *c);
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, ...) KL_DECLARE(kl_lower_fn, lowering)
+#include "base/op/op_list.def"
+kl_lower_fn kl_lower_guards; /* KL_CMD_MERGE, KL_CMD_GUARD_* */
 /* Lowers a run of commands at the beginning of `commands` to one kernel. Returns the number of
  * commands (at least 2), 0 when no run of two fits, or a negative code. */
 int kl_lower_fused(struct kl_emit *e, const struct kl_command *commands, int n);
-int kl_lower_copy(struct kl_emit *e, const struct kl_command *c);         /* COPY */
-int kl_lower_arange(struct kl_emit *e, const struct kl_command *c);       /* ARANGE */
-int kl_lower_random_bits(struct kl_emit *e, const struct kl_command *c);  /* RANDOM_BITS */
-int kl_lower_slice_update(struct kl_emit *e, const struct kl_command *c); /* SLICE_UPDATE */
-int kl_lower_concatenate(struct kl_emit *e, const struct kl_command *c);  /* CONCATENATE */
-int kl_lower_depends(struct kl_emit *e, const struct kl_command *c);      /* DEPENDS */
-int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c);       /* SUM, ALL, VAR, ... */
-int kl_lower_arg_reduce(struct kl_emit *e, const struct kl_command *c);   /* ARGMAX, ARGMIN */
-/* CUMSUM, CUMPROD, CUMMAX, CUMMIN, LOGCUMSUMEXP */
-int kl_lower_scan(struct kl_emit *e, const struct kl_command *c);
-int kl_lower_softmax(struct kl_emit *e, const struct kl_command *c); /* SOFTMAX */
-int kl_lower_norm(struct kl_emit *e, const struct kl_command *c);    /* RMS_NORM, LAYER_NORM */
-int kl_lower_norm_backward(struct kl_emit *e, const struct kl_command *c);
-int kl_lower_rope(struct kl_emit *e, const struct kl_command *c);      /* ROPE */
-int kl_lower_attention(struct kl_emit *e, const struct kl_command *c); /* ATTENTION */
-int kl_lower_attention_backward(struct kl_emit *e, const struct kl_command *c);
-/* SORT, ARGSORT, PARTITION, ARGPARTITION, TOPK; a partition is sorted as a whole */
-int kl_lower_sort(struct kl_emit *e, const struct kl_command *c);
-int kl_lower_matmul(struct kl_emit *e, const struct kl_command *c); /* MATMUL */
 /* Whether c is a product of a vector and rows that the kernel for these takes, which is as fast as
  * any library's. */
 bool kl_matmul_by_rows(const struct kl_command *c);
-int kl_lower_convolution(struct kl_emit *e, const struct kl_command *c); /* CONVOLUTION */
-/* CONVOLUTION_BACKWARD */
-int kl_lower_convolution_backward(struct kl_emit *e, const struct kl_command *c);
-int kl_lower_gather_mm(struct kl_emit *e, const struct kl_command *c); /* GATHER_MM, SEGMENTED_MM */
-int kl_lower_gather(struct kl_emit *e, const struct kl_command *c);    /* GATHER, GATHER_AXIS */
-int kl_lower_scatter(struct kl_emit *e, const struct kl_command *c);   /* SCATTER, SCATTER_AXIS */
-int kl_lower_kernel(struct kl_emit *e, const struct kl_command *c);    /* KERNEL */
-int kl_lower_quantize(struct kl_emit *e, const struct kl_command *c);  /* QUANTIZE */
-int kl_lower_dequantize(struct kl_emit *e, const struct kl_command *c); /* DEQUANTIZE */
-/* QUANTIZED_MATMUL, GATHER_QMM */
-int kl_lower_quantized_matmul(struct kl_emit *e, const struct kl_command *c);
-int kl_lower_guards(struct kl_emit *e,
-                    const struct kl_command *c); /* KL_CMD_MERGE, KL_CMD_GUARD_* */
 
 /* Lowers another command as a part of the one at hand, perhaps by a library of the driver. */
 int kl_emit_command(struct kl_emit *e, const struct kl_command *c);
