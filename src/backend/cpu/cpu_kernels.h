@@ -4,7 +4,6 @@
  * row-major. The result does not depend on strides, on alignment or on the number of threads.
  * Kernels know no arrays, no streams and no memory except scratch memory. Any thread may call. */
 #pragma once
-#include "backend/cpu/cpu_variant.h"
 #include "base/op/declare.h"
 #include "base/op/launch.h"
 #include "base/op/task.h"

@@ -1,7 +1,6 @@
 /* erfinv.h - the inverse error function of float32, inline and without branches; see erfinv.c. For
  * the kernels of this folder only. */
 #pragma once
-#include "backend/cpu/cpu_variant.h"
 #include "backend/cpu/math/functions.h"
 
 /* Printed by tools/make/fit_erfinv.py. */

@@ -7,7 +7,6 @@
 #pragma once
 #include <stddef.h>
 
-#include "backend/cpu/cpu_variant.h"
 #include "base/op/launch.h"
 
 enum {
