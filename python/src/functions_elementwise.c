@@ -1,6 +1,8 @@
 /* functions_elementwise.c - element by element: one array, two, three */
 #include "keel_python.h"
 
+#include "keel/ops.h"
+
 #define UNARY(module, name, f)                      \
     FUNCTION(module, name) {                        \
         mlx_array a, out = mlx_array_new();         \
@@ -22,6 +24,7 @@ UNARY(core, arcsinh, mlx_arcsinh)
 UNARY(core, arctan, mlx_arctan)
 UNARY(core, arctanh, mlx_arctanh)
 UNARY(core, bitwise_invert, mlx_bitwise_invert)
+UNARY(core, cbrt, keel_cbrt)
 UNARY(core, ceil, mlx_ceil)
 UNARY(core, conj, mlx_conjugate)
 UNARY(core, cos, mlx_cos)
@@ -51,6 +54,7 @@ UNARY(core, rsqrt, mlx_rsqrt)
 UNARY(core, sigmoid, mlx_sigmoid)
 UNARY(core, sign, mlx_sign)
 UNARY(core, sin, mlx_sin)
+UNARY(core, sinc, keel_sinc)
 UNARY(core, sinh, mlx_sinh)
 UNARY(core, sqrt, mlx_sqrt)
 UNARY(core, square, mlx_square)

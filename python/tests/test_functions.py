@@ -50,6 +50,16 @@ def test_one_operand(name, of, f):
         assert getattr(mx.array(values), name)().shape == got.shape
 
 
+def test_sinc_and_cbrt():
+    check(mx.sinc(P), np.sinc(p))
+    check(mx.cbrt(P - 1), np.cbrt(p - 1))
+    assert mx.sinc(mx.array([0.0, 1, -3])).tolist() == [1, 0, 0]
+    assert mx.grad(lambda a: mx.cbrt(a))(mx.array(8.0)).item() == pytest.approx(1 / 12)
+    for f in (mx.sinc, mx.cbrt):
+        with pytest.raises(ValueError):
+            f(mx.array([1j]))
+
+
 def test_erfinv_and_nan_to_num():
     check(mx.erf(mx.erfinv(P)), p)
     assert mx.nan_to_num(mx.array([math.nan, math.inf, -math.inf]), 1.0, 2.0, -3.0).tolist() == [1, 2, -3]

@@ -199,7 +199,7 @@ def main():
         text = pathlib.Path(source).read_text()
         served |= set(re.findall(r"^(?:DEVICE_)?FUNCTION\((\w+), (\w+)\)", text, re.M))
         about_devices |= set(re.findall(r"^DEVICE_FUNCTION\((\w+), (\w+)\)", text, re.M))
-        for module, name in re.findall(r"^(?:[A-Z_0-9]+)\((\w+), (\w+), *mlx_\w+", text, re.M):
+        for module, name in re.findall(r"^(?:[A-Z_0-9]+)\((\w+), (\w+), *(?:mlx|keel)_\w+", text, re.M):
             served.add((module, name))
     modules = {"core": Stub(pathlib.Path(stubs_dir, "__init__.pyi"))}
     for path in sorted(pathlib.Path(stubs_dir).glob("*.pyi")):

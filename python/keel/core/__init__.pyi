@@ -726,6 +726,20 @@ def can_cast(from_: array | Dtype, to: Dtype) -> bool:
         (True, False)
     """
 
+def cbrt(a: array, /, *, stream: StreamOrDevice = None) -> array:
+    """Real cube root of each element, also of negative numbers.
+
+    a is an array or a scalar of any shape. Integers and bools are computed in float32; floats
+    keep their dtype. The result has the shape of a. The gradient is 1 / (3 cbrt(a)**2), which
+    is infinite at 0. MLX has no such function.
+
+    Raises: ValueError for complex64, and when a is neither an array nor a number.
+
+    Example:
+        >>> mx.cbrt(mx.array([-8.0, 27.0]))
+        array([-2, 3], dtype=float32)
+    """
+
 def ceil(a: array, /, *, stream: StreamOrDevice = None) -> array:
     """Smallest whole number that is not below each element.
 
@@ -3454,6 +3468,20 @@ def sin(a: array, /, *, stream: StreamOrDevice = None) -> array:
     Example:
         >>> mx.sin(mx.array([0.0, 1.0]))
         array([0, 0.841471], dtype=float32)
+    """
+
+def sinc(a: array, /, *, stream: StreamOrDevice = None) -> array:
+    """sin(pi a) / (pi a) of each element, as numpy.sinc: 1 at 0, and exactly 0 at the other
+    whole numbers and at infinity.
+
+    a is an array or a scalar of any shape. Integers and bools are computed in float32; floats
+    keep their dtype. The result has the shape of a. MLX has no such function.
+
+    Raises: ValueError for complex64, and when a is neither an array nor a number.
+
+    Example:
+        >>> mx.sinc(mx.array([0.0, 0.5, 2.0]))
+        array([1, 0.63662, 0], dtype=float32)
     """
 
 def sinh(a: array, /, *, stream: StreamOrDevice = None) -> array:
