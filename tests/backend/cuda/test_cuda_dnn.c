@@ -193,46 +193,61 @@ static int finish(void *queue) {
     return cu->api->StreamSynchronize(((struct kl_cuda_queue *)queue)->stream);
 }
 
+/* Where an element of the filter meets the input at one place of the output. */
+struct meeting {
+    int64_t in_x, in_w;
+    bool there;
+};
+static struct meeting meet(const struct command *m, const int *at_out, const int *at_k,
+                           const int *taps) {
+    const struct kl_convolution_params *p = &m->p;
+    const struct operand *x = &m->o[0], *w = &m->o[1];
+    struct meeting r = {x->zero, w->zero, true};
+    for (int i = 0; i < p->ndim; i++) {
+        const int s = at_out[i] * p->stride[i] + at_k[i] * p->dilation[i] - p->low[i];
+        r.there = r.there && s >= 0 && s % p->input_dilation[i] == 0 &&
+                  s / p->input_dilation[i] < x->dims[1 + i];
+        r.in_x += s / p->input_dilation[i] * x->strides[1 + i];
+        r.in_w += (p->flip ? taps[i] - 1 - at_k[i] : at_k[i]) * w->strides[1 + i];
+    }
+    return r;
+}
+
 /* Whether the output on the device is the convolution. The numbers are small integers, so there is
  * no rounding. */
 static bool right(const struct command *m) {
-    const struct kl_convolution_params *p = &m->p;
     const struct operand *x = &m->o[0], *w = &m->o[1], *y = &m->o[2];
-    const int n = p->ndim, each = w->dims[n + 1], of_group = w->dims[0] / p->groups;
+    const int n = m->p.ndim, each = w->dims[n + 1], of_group = w->dims[0] / m->p.groups;
+    const int64_t step_x = x->strides[n + 1], step_w = w->strides[n + 1], step_o = w->strides[0];
     int out[3] = {1, 1, 1}, k[3] = {1, 1, 1};
-    float *got = malloc((size_t)m->args[2].size * sizeof *got);
-    assert_int_equal(
-        drv->ops->read(drv, y->block, 0, got, (size_t)m->args[2].size * sizeof *got, NULL), 0);
+    const size_t bytes = (size_t)m->args[2].size * sizeof(float);
+    float *got = malloc(bytes), *sum = malloc((size_t)w->dims[0] * sizeof *sum);
+    assert_int_equal(drv->ops->read(drv, y->block, 0, got, bytes, NULL), 0);
     for (int i = 0; i < n; i++) {
         out[i] = y->dims[1 + i];
         k[i] = w->dims[1 + i];
     }
-    int64_t places = (int64_t)out[0] * out[1] * out[2], taps = (int64_t)k[0] * k[1] * k[2], at = 0;
+    const int64_t places = (int64_t)out[0] * out[1] * out[2], taps = (int64_t)k[0] * k[1] * k[2];
     bool same = true;
-    for (int64_t place = 0; place < x->dims[0] * places; place++)
-        for (int o = 0; o < w->dims[0]; o++, at++) {
-            float sum = 0;
-            for (int64_t tap = 0; tap < taps; tap++) {
-                const int at_out[3] = {(int)(place / out[2] / out[1] % out[0]),
-                                       (int)(place / out[2] % out[1]), (int)(place % out[2])};
-                int at_k[3] = {(int)(tap / k[2] / k[1]), (int)(tap / k[2] % k[1]),
-                               (int)(tap % k[2])};
-                int64_t in_x = x->zero + place / places * x->strides[0],
-                        in_w = w->zero + o * w->strides[0];
-                bool there = true;
-                for (int i = 0; i < n; i++) {
-                    const int s = at_out[i] * p->stride[i] + at_k[i] * p->dilation[i] - p->low[i];
-                    there = there && s >= 0 && s % p->input_dilation[i] == 0 &&
-                            s / p->input_dilation[i] < x->dims[1 + i];
-                    in_x += s / p->input_dilation[i] * x->strides[1 + i];
-                    in_w += (p->flip ? k[i] - 1 - at_k[i] : at_k[i]) * w->strides[1 + i];
-                }
-                for (int c = 0; c < each && there; c++)
-                    sum += numbers[in_x + (o / of_group * each + c) * x->strides[n + 1]] *
-                           numbers[in_w + c * w->strides[n + 1]];
+    for (int64_t place = 0; place < x->dims[0] * places; place++) {
+        const int at_out[3] = {(int)(place / out[2] / out[1] % out[0]),
+                               (int)(place / out[2] % out[1]), (int)(place % out[2])};
+        memset(sum, 0, (size_t)w->dims[0] * sizeof *sum);
+        for (int64_t tap = 0; tap < taps; tap++) {
+            const int at_k[3] = {(int)(tap / k[2] / k[1]), (int)(tap / k[2] % k[1]),
+                                 (int)(tap % k[2])};
+            const struct meeting at = meet(m, at_out, at_k, k);
+            const int64_t in_x = at.in_x + place / places * x->strides[0];
+            for (int o = 0; o < w->dims[0] && at.there; o++) {
+                const int64_t from = in_x + o / of_group * each * step_x;
+                for (int c = 0; c < each; c++)
+                    sum[o] +=
+                        numbers[from + c * step_x] * numbers[at.in_w + o * step_o + c * step_w];
             }
-            same = same && sum == got[at];
         }
+        same = same && !memcmp(sum, got + place * w->dims[0], (size_t)w->dims[0] * sizeof *sum);
+    }
+    free(sum);
     free(got);
     return same;
 }
