@@ -41,6 +41,9 @@ struct kl_opencl {
     struct kl_gpu_facts facts;
     bool is_gpu;
     char options[128]; /* options of the compiler */
+    /* Options that are tried first: with them the prelude declares the built-in functions, and the
+     * compiler does not. Empty: there are none. */
+    char brief_options[192];
     /* The implementation itself keeps on disk what it compiled, and compiles for groups of every
      * size when it is asked for a binary (PoCL). Then the source is stored instead of the
      * binary. */

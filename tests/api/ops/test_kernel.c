@@ -140,6 +140,31 @@ static void test_example(void **state) {
     keel_kernel_free(k);
 }
 
+/* OpenCL's own functions: one that the prelude declares, of another type than the dialect's, and two
+ * that only the compiler declares. */
+static void test_functions_of_opencl(void **state) {
+    if (!on_opencl()) return;
+    mlx_array x = iota(4);
+    keel_kernel k = keel_kernel_new("of_opencl", NAMES("x"), NAMES("y"),
+                                    "int v = LOAD(i32, x, gid());\n"
+                                    "int w = (int)popcount((uint)v) + max(v, 2);\n"
+                                    "STORE(i32, y, gid(), w + (int)mul_hi((long)v << 62, 8L));\n",
+                                    NULL, 0);
+    apply(
+        k, ARRAYS(x),
+        &(keel_kernel_config){OUTPUTS(FLAT(4, MLX_INT32)), .grid = {4, 1, 1}, .group = {4, 1, 1}});
+    /* mul_hi of long: (v << 62) as a signed number, times 8, divided by 2^64: 0, 2, -4, -2 */
+    ARE_INTS(out_at(0), 0 + 2 + 0, 1 + 2 + 2, 1 + 2 - 4, 2 + 3 - 2);
+    mlx_array_free(x);
+    k = keel_kernel_new("declared", NULL, 0, NAMES("y"),
+                        "STORE(i32, y, gid(), (int)mul_hi((long)(gid() + 1) << 60, 64L));\n", NULL,
+                        0);
+    apply(
+        k, mlx_vector_array_new(),
+        &(keel_kernel_config){OUTPUTS(FLAT(2, MLX_INT32)), .grid = {2, 1, 1}, .group = {2, 1, 1}});
+    ARE_INTS(out_at(0), 4, 8);
+}
+
 static void test_several_outputs(void **state) {
     mlx_array x = INTS(3, 1, 2), y = INTS(10, 20, 30);
     keel_kernel k = keel_kernel_new("both", NAMES("x", "y"), NAMES("sum", "product"),
@@ -925,6 +950,7 @@ static void test_no_leaks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_example),
+        cmocka_unit_test(test_functions_of_opencl),
         cmocka_unit_test(test_several_outputs),
         cmocka_unit_test(test_no_inputs_and_three_dimensions),
         cmocka_unit_test(test_templates),
