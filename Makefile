@@ -1,16 +1,20 @@
 # Thin: every target calls a script or CMake, and prints what it runs. `make demo` and `make test` need nothing installed beforehand.
-.PHONY: demo test test-full check one bench api fmt install setup clean device-bundle
+.PHONY: demo test test-more test-full check one bench api fmt install setup clean device-bundle
 
 PREFIX ?= /usr/local
 DEVICE ?= cpu
 JOBS   ?= $(shell nproc)
 
 demo: setup
-	tools/build.sh release
+	tools/build.sh release train
 	build/release/examples/train $(DEVICE) --out build/demo
 
 test: setup
 	tools/test.sh
+
+# Sanitizers, fuzzers, the model of the protocol, programs beside MLX.
+test-more: setup
+	tools/test.sh more
 
 test-full: setup
 	tools/test.sh full
@@ -26,7 +30,7 @@ one:
 
 # make bench [OP=load]
 bench:
-	tools/build.sh release
+	tools/build.sh release benchmarks
 	tools/bench.sh $(OP)
 
 api:

@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 limit_kib=$((40 * 1024))
 build=build/release
-tools/build.sh release
+tools/build.sh release all benchmarks
 
 rm -rf bundle
 mkdir -p bundle/bin bundle/lib

