@@ -2,9 +2,9 @@
  *
  * A backend is one device: a memory and a table of functions. runtime/ checks the fates of the
  * inputs, binds blocks to the outputs, notes uses and calls launch. Two kinds of backends exist:
- * the CPU finishes a task before launch returns; a GPU (gpu/) encodes it and settles it later. No
- * function here may block, except read, write and finish_waiting. The caller of launch, flush and
- * waits_for holds the executor role of the stream's queue. */
+ * the CPU finishes a task before launch returns; a GPU (gpu/) encodes it and settles it later.
+ * Among the slots, watch alone may wait for a device. The caller of launch, flush and waits_for
+ * holds the executor role of the queue's stream. */
 #pragma once
 #include "base/op/task.h"
 

@@ -15,9 +15,9 @@ enum {
     DEPTH_BYTES = 2048,     /* of the terms that are added at a time, in every variant */
     LEAST_CHANNELS = 64,    /* more channels than this may be taken in parts of it */
     DEPTHWISE_BYTES = 1024, /* channels of a task, where each is a group, in bytes */
-    LONG_BYTES = 512,       /* the same for kernels of more than DEPTHWISE_TAPS elements, */
-    LONG_TAPS = 256,        /* of which so many are added at a time */
-    DEPTHWISE_TAPS = 64,    /* elements of the kernel that are added at a time there */
+    LONG_BYTES = 512,       /* the same for kernels of more than DEPTHWISE_TAPS elements */
+    LONG_TAPS = 256,        /* elements of such a kernel that are added at a time */
+    DEPTHWISE_TAPS = 64,    /* elements of a shorter kernel that are added at a time */
     MOST_POSITIONS = 256,   /* output positions of a task */
     MOST_COLS = 512,        /* output channels of a task */
     MOST_WINDOW = 1 << 18,  /* bytes of x that a task copies at a time, if one tile needs less */
@@ -57,7 +57,7 @@ struct conv {
     _Atomic(bool) no_memory;
 };
 
-/* What a position sees of the copied part of x: runs of contiguous elements. */
+/* The elements of the copied part of x that a position reads: runs of contiguous elements. */
 struct window {
     int64_t runs, length;
     int64_t *at; /* where each begins, relative to the position */
@@ -312,7 +312,7 @@ static void pack_task(void *arg, int64_t task) {
 
 struct block {
     int64_t group, col, cols; /* output channels, within the group */
-    int64_t from, to; /* those of them, in whole panels, that are computed with one packed kernel */
+    int64_t from, to; /* the output channels, in whole panels, of the kernel packed at present */
     int64_t first[AXES], n[AXES]; /* positions */
     int64_t *source[AXES];        /* for each slot: the element of x, or -1 */
     int64_t at_slot[AXES];        /* elements from one slot to the next */

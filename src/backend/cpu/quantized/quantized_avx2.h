@@ -29,9 +29,10 @@ static inline __attribute__((always_inline)) __m256 biases_at(enum kl_dtype type
     return eight_floats(type, _mm_loadu_si128((const __m128i *)(const void *)from));
 }
 
-/* How the last biases of a row are read, fewer than eight, and nothing behind them: 16-bit ones by
- * pairs, and the last one alone where their number is odd. To copy them one by one and read the
- * copy as a vector waits for the stores: rows of 576 numbers took 1.4 times as long. */
+/* How the last biases of a row, fewer than eight, are read without reading beyond them. Biases of
+ * 16 bits are read as pairs, and the last one alone where their number is odd. Copying them one by
+ * one and loading the copy as a vector would wait for the stores: rows of 576 numbers took 1.4
+ * times as long. */
 struct rest {
     __m256i floats;
     __m128i pairs, last;

@@ -123,7 +123,7 @@ typedef uint32_t word_vec __attribute__((vector_size(KL_VECTOR)));
 typedef int32_t int_vec __attribute__((vector_size(KL_VECTOR)));
 typedef uint32_t loose_words __attribute__((vector_size(KL_VECTOR), aligned(4)));
 
-/* What rows_fn multiplies: one row of x, as prepare_task leaves it, and rows of affine codes that
+/* The operands of rows_fn: one row of x, as prepare_task leaves it, and rows of affine codes that
  * are read where they lie. Distances from row to row are in bytes. */
 struct one_row {
     const float *x, *sums;
@@ -142,10 +142,10 @@ typedef void rows_fn(const struct one_row *r, const uint8_t *w, const char *scal
 #include "backend/cpu/quantized/quantized_avx2.h"
 #endif
 
-/* What the words of a row hold. Codes of 2, 3, 5 and 6 bits are unpacked to bytes before. */
+/* The form of the codes in a row. Codes of 2, 3, 5 and 6 bits were unpacked to bytes. */
 enum way { NIBBLES, BYTES, E2M1, E4M3 };
 
-/* x of one product, as float32: rows of `pitch` elements, behind them rows of sums by groups. */
+/* x of one product, as float32: rows of `pitch` elements, then rows of sums by groups. */
 struct few {
     enum way way;
     int per_word;          /* elements; 0: x is in its own order, else element e of each word of a
@@ -154,7 +154,7 @@ struct few {
     int64_t all;           /* floats of one product */
     float *x;
     /* Of the rows of w: */
-    int64_t words, ahead; /* words in one; those between what is used and what is fetched */
+    int64_t words, ahead; /* words in one; words from the one in use to the one prefetched */
     int shift;            /* see struct columns */
     bool in_place;        /* scales and biases are read where they lie */
 };
@@ -243,12 +243,12 @@ static void prepare_task(void *arg, int64_t i) {
     }
 }
 
-/* What a task needs besides: MOST_COLS rows of each. */
+/* The scratch memory of a task for its rows of w. */
 struct room {
-    float *scales, *biases; /* [groups], zero behind the last */
+    float *scales, *biases; /* [groups], followed by zeros */
     float *by_words;        /* [pitch / 4]: the scale of each word, where groups end in vectors */
     uint32_t *last;         /* [LANES]: the last words of a row, with zeros */
-    uint8_t *codes;         /* [pitch]: a row as bytes, zero behind the last */
+    uint8_t *codes;         /* [pitch]: a row as bytes, followed by zeros */
     /* Of all rows of the task, the first of which is `first_row`: read at once, where they stand
      * side by side. NULL: each row is read by itself. */
     const float *all_scales, *all_biases;
