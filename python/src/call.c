@@ -177,7 +177,8 @@ static int convert(struct call *c, const struct parameter *p, PyObject *o) {
         PyErr_Clear();
         return wrong_type(c->row, p, o, "a float");
     case K_BOOL:
-        /* What has no truth of its own, a dtype or a text, was meant for another parameter. */
+        /* An object whose type defines no truth value (a dtype, a text) was meant for another
+         * parameter. */
         if (!PyType_GetSlot(Py_TYPE(o), Py_nb_bool)) return wrong_type(c->row, p, o, "a bool");
         v->i = PyObject_IsTrue(o);
         return v->i < 0 ? -1 : 0;

@@ -5,9 +5,10 @@
 
 /* ---- the state as Python sees it ----
  * mx.random.state[0] is the state itself, as in MLX: what is written into that array counts for the
- * next draw. The library keeps the state by value, so the array that was handed out is kept beside
- * the count of assignments that it had: another count, and the program has written. Both are in the
- * thread's dict, which Python frees. A draw ends their time: the state is another one then. */
+ * next draw. The library keeps the state by value. So the array that was handed out is kept with
+ * the count of assignments that it had: if the count is another one, the program has written. Both
+ * are in the thread's dict, which Python frees. A draw ends their time: the state is another one
+ * then. */
 static const char *const shown_name = "keel.core.random.state";
 static _Thread_local bool shown; /* the dict has them */
 
@@ -23,7 +24,7 @@ static PyObject *shown_pair(void) {
     return dict ? PyDict_GetItemString(dict, shown_name) : NULL;
 }
 
-/* What was written into the array of the state becomes the state. */
+/* The value that was written into the array of the state becomes the state. */
 static int take_written(void) {
     PyObject *pair = shown_pair();
     if (!pair) return 0;

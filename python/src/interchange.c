@@ -414,7 +414,7 @@ static char *gather_tensor(const struct dl_tensor *t, const int *shape, size_t n
     return copy;
 }
 
-/* Whether the elements lie one behind the other. */
+/* Whether the elements follow each other without gaps, in row-major order. */
 static bool is_packed(const struct dl_tensor *t) {
     int64_t expected = 1;
     for (int i = t->ndim; t->strides && i--;) {

@@ -107,7 +107,7 @@ struct row {
     bool no_stream; /* the call needs no default stream, see DEVICE_FUNCTION */
 };
 
-/* An int32 of an int, or of anything with __index__. What is beyond int32 raises TypeError, as in
+/* An int32 of an int, or of anything with __index__. A number beyond int32 raises TypeError, as in
  * MLX; `what` names it: "eye(): argument 'n'". */
 int kp_int32(const char *what, PyObject *o, int *out);
 
@@ -161,7 +161,7 @@ PyObject *kp_done_list(int rc, mlx_vector_array out);
 PyObject *kp_done_tuple(int rc, mlx_vector_array out);
 PyObject *kp_done_none(int rc);
 
-/* What a parameter that may be left out stands for. */
+/* The array of a parameter that may be left out; empty when it was. */
 static inline mlx_array kp_optional_array(const struct value *v) {
     return v->given ? v->array : mlx_array_empty;
 }
@@ -214,7 +214,8 @@ struct kp_unlocked {
 };
 struct kp_unlocked kp_unlock(void);
 void kp_lock(struct kp_unlocked u);
-/* Without the GIL. What waits in it fails with KEEL_EINTERRUPTED when a signal's handler raises. */
+/* Runs it without the GIL. A wait in it fails with KEEL_EINTERRUPTED when a signal handler
+ * raises. */
 #define KP_UNLOCKED(statement)                      \
     do {                                            \
         struct kp_unlocked _unlocked = kp_unlock(); \

@@ -237,8 +237,9 @@ static PyObject *vmap(PyObject *m, PyObject *args) {
 /* ---- functions over flat lists: compiled, with checkpoints, with rules of their own ---- */
 struct flat {
     PyObject_HEAD mlx_closure cls;
-    /* What a compiled closure calls. Only the closure holds it, and only this object the closure,
-     * so the garbage collector may look through both. NULL where nodes of graphs share it. */
+    /* The function that a compiled closure calls. Only the closure holds it, and only this object
+     * the closure, so the garbage collector may look through both. NULL where nodes of graphs share
+     * it. */
     struct dropped *compiled;
 };
 static PyTypeObject *flat_type;
@@ -505,7 +506,7 @@ static PyObject *compile_disabled(PyObject *m, PyObject *none) {
     return PyBool_FromLong(disabled);
 }
 
-/* _signature(arrays, shapeless): what a plan depends on besides values, the dtype and shape (the
+/* _signature(arrays, shapeless): the facts that a plan depends on, the dtype and shape (or the
  * rank) of each array, as bytes. None where something else than an array stands in the list or
  * tuple, or compilation is disabled. */
 static PyObject *signature(PyObject *m, PyObject *const *args, Py_ssize_t n_args) {

@@ -31,8 +31,8 @@ static int constant_of(mlx_array *out, mlx_array a, mlx_dtype to) {
     return rc ? -1 : 0;
 }
 
-/* x rounded to nearest even in a format of 16 bits with so many bits of fraction, whose least
- * normal number is 2^least. */
+/* x rounded to nearest even in a format of 16 bits whose fraction has `fraction` bits and whose
+ * least normal number is 2^least. */
 static uint16_t small_float(double x, int fraction, int least) {
     const unsigned sign = signbit(x) ? 0x8000 : 0, infinity = 0x8000 - (1u << fraction);
     if (isnan(x)) return (uint16_t)(sign | infinity | 1u << (fraction - 1));
@@ -48,7 +48,7 @@ static uint16_t small_float(double x, int fraction, int least) {
 }
 
 /* A 0-d array of a number. The usual dtypes of 16 bits are made here: a cast would wait for what
- * the stream has still to do, and programs write a number beside each array. */
+ * the stream has still to do, and programs write numbers next to arrays in most expressions. */
 static int scalar_of(mlx_array *out, double x, mlx_dtype to) {
     if (to == MLX_FLOAT32) {
         *out = mlx_array_new_float32((float)x);
@@ -273,7 +273,7 @@ static int collect(const struct list *l, PyObject *o, int depth, char **at) {
     return 0;
 }
 
-/* What stands on one level of a list has one shape: the error is about the list. */
+/* All items on one level of a list must have one shape: the error is about the list. */
 static int check_one_shape(mlx_vector_array v) {
     mlx_array first = mlx_array_new(), a = mlx_array_new();
     size_t n = mlx_vector_array_size(v);

@@ -299,7 +299,7 @@ static void step_build(struct kl_call *c, struct step *d, struct kl_stream *s) {
                                                        .state = d->state},
                            s, &c->err);
     kl_array_release(rate);
-    if (c->err) { /* a builder that fails leaves no references behind */
+    if (c->err) { /* a builder that fails has released its references */
         kl_free(d->new_params);
         kl_free(d->new_state);
         d->new_params = d->new_state = NULL;
@@ -472,7 +472,7 @@ static void check_names(struct kl_call *c, const struct kl_vec *names) {
                     i, items[i], own_prefix);
 }
 
-/* What is written: the parameters, then the state; and the metadata, then the kind. */
+/* The contents of the file: the parameters, then the state; and the metadata, then the kind. */
 struct checkpoint {
     struct kl_named *tensors;
     struct kl_pair *pairs;

@@ -396,7 +396,7 @@ static void release_inputs(struct kl_task *t) {
     free_all(dead);
 }
 
-/* Drops the references of a task of n: those to the outputs, then the one to n. */
+/* Drops the references of a task of n: to the outputs, then to n itself. */
 static void let_go(struct kl_node *n) {
     struct kl_array *dead = NULL;
     /* The node is released first: it is a part of the allocation of the output, which is then freed
@@ -551,7 +551,7 @@ static int node_with_outputs(struct kl_node **node, int n_out, const struct kl_o
     return rc;
 }
 
-/* Frees a node that could not be completed. What the parameters own stays the caller's. */
+/* Frees a node that could not be completed. The caller keeps whatever the parameters own. */
 static void abandon(struct kl_node *n) {
     n->task.op = KL_OP_COPY;
     struct kl_array *dead = NULL;
@@ -639,7 +639,7 @@ int kl_image_new(struct kl_image **out, const struct kl_operation *o,
     return KL_OK;
 }
 
-/* Pointers into the image become pointers into its copy, which lies `distance` bytes behind it. */
+/* Pointers into the image become pointers into its copy, `distance` bytes after it. */
 static void move_pointers(struct kl_array *a, struct kl_node *n, ptrdiff_t distance) {
 #define MOVE(type, p) ((p) = (type)((uintptr_t)(p) + (uintptr_t)distance))
     MOVE(struct kl_node *, a->node);

@@ -26,8 +26,7 @@ struct attention {
     struct kl_attention_params p;
     struct kl_array *in
         /* q, k, v, then mask and sinks where given; of one dtype (a mask may be bool) and of the
-         * shapes that the kernel takes; behind them, for the backward pass, output and cotangent;
-         * owned */
+         * shapes that the kernel takes; then, for the backward pass, output and cotangent; owned */
         [7];
     int n_in;
     struct kl_stream *s;
@@ -338,7 +337,7 @@ static int compose_gradients(const struct kl_vjp *v, const struct attention *p,
 
 /* ---- the backward pass ---- */
 
-/* The parts of the result of ATTENTION_BACKWARD, one behind the other: the gradients of queries,
+/* The parts of the result of ATTENTION_BACKWARD, one after the other: the gradients of queries,
  * keys, values and, where there are any, of sinks. */
 enum { N_PARTS = 4 };
 static int parts_of(const struct attention *t, int64_t *sizes) {
@@ -421,7 +420,7 @@ int kl_attention_backward(struct kl_array **out, struct kl_array *const *qkv, fl
     return rc;
 }
 
-/* What the rules know of an operation, whose inputs are borrowed. */
+/* The operation as the rules see it, with borrowed inputs. */
 static struct attention attention_of(const void *params, struct kl_array *const *in, int n_in,
                                      struct kl_stream *s) {
     const int *q = in[0]->t.dims, *k = in[1]->t.dims;
@@ -459,7 +458,7 @@ int kl_vjp_attention(const struct kl_vjp *v, struct kl_array **grad, struct kl_e
 
 /* With w the weights, o the result, g its cotangent, dw = g v', d = sum(o g) and ds = w (dw - d),
  * the operation gives ds k (times scale), ds' q (times scale), w' g and, for sinks of the weight
- * ws, -sum(ws d). Their cotangents are a, b, c and x. What is differentiated is then
+ * ws, -sum(ws d). Their cotangents are a, b, c and x. The sum to be differentiated is then
  *     sum(ds u) + sum(w g c') - sum(x ws d),  with u = scale (a k' + q b')
  * and its derivatives are
  *     by dw: h = w u                 by d: r = -sum(w u) - x ws
@@ -607,7 +606,7 @@ static bool may_join(const struct kl_vmap *v, int with) {
 }
 
 /* Input i with an axis of lanes, broadcast where it has none, joined with the axis `with`: before
- * the elements of the batch, or behind the heads. */
+ * the elements of the batch, or after the heads. */
 static struct kl_array *joined(struct kl_terms *t, const struct kl_vmap *v, int i, int with) {
     struct kl_array *x = KL_TERM(t, kl_vmap_input(v, &t->made, i, t->err));
     if (t->rc) return NULL;

@@ -72,8 +72,8 @@ int kl_trace(struct kl_array **out, struct kl_array *a, int offset, int axis1, i
 
 /* ---- convert.c: the same values in another layout or dtype ---- */
 int kl_copy(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err);
-/* a itself when it is row-contiguous, or when it is column-contiguous and allow_col is set. What a
- * placeholder stands for may have any layout, so it is copied. */
+/* a itself when it is row-contiguous, or when it is column-contiguous and allow_col_major is set. A
+ * placeholder is copied, because the array that it stands for may have any layout. */
 int kl_contiguous(struct kl_array **out, struct kl_array *a, bool allow_col_major,
                   struct kl_stream *s, struct kl_error **err);
 /* a itself when it is row-contiguous now. For builders whose replays ask again. */
@@ -146,7 +146,7 @@ int kl_view(struct kl_array **out, struct kl_array *a, int dtype, struct kl_stre
             struct kl_error **err);
 
 /* ---- shape_rearrange.c ---- */
-/* low[k] elements before and high[k] behind axis axes[k]. mode "constant" fills with pad_value (one
+/* low[k] elements before and high[k] after axis axes[k]. mode "constant" fills with pad_value (one
  * element, converted), "edge" with the outermost element; "reflect" and "symmetric" continue
  * backwards and forwards, without and with the outermost element. pad_value may be NULL except for
  * "constant". */
@@ -348,7 +348,7 @@ int kl_sort_axis(struct kl_array **out, struct kl_array *a, int axis, struct kl_
 int kl_argsort_axis(struct kl_array **out, struct kl_array *a, int axis, struct kl_stream *s,
                     struct kl_error **err);
 /* The element that sorting would put at kth (from the end when negative) is there; no element
- * before it is larger, and none behind it is smaller. The order of the others is not specified.
+ * before it is larger, and none after it is smaller. The order of the others is not specified.
  * argpartition gives uint32. KL_EARG: kth is outside of the axis. Without an axis all elements are
  * taken, flat. */
 int kl_partition(struct kl_array **out, struct kl_array *a, int kth, struct kl_stream *s,
@@ -461,7 +461,7 @@ int kl_conv(struct kl_array **out, struct kl_array *x, struct kl_array *w, int n
             const int *stride, const int *padding, const int *dilation, int groups,
             struct kl_stream *s, struct kl_error **err);
 /* The gradient of kl_conv with respect to its input, but with w as (o, spatial axes, c / groups)
- * for x of c channels. output_padding: rows of zeros more behind the input. */
+ * for x of c channels. output_padding: the number of rows added after the end of the result. */
 int kl_conv_transpose(struct kl_array **out, struct kl_array *x, struct kl_array *w, int ndim,
                       const int *stride, const int *padding, const int *dilation,
                       const int *output_padding, int groups, struct kl_stream *s,
@@ -535,7 +535,7 @@ int kl_take_along_axis(struct kl_array **out, struct kl_array *a, struct kl_arra
                        int axis, struct kl_stream *s, struct kl_error **err);
 
 /* ---- index_take_mode.c ---- */
-/* What an index outside of an axis of n elements means: an error when the operation runs; the
+/* The meaning of an index outside of an axis of n elements: an error when the operation runs; the
  * nearest index from 0 to n - 1; the index modulo n; `fill`, where -n to -1 count from the end. */
 enum kl_take_mode { KL_TAKE_ERROR, KL_TAKE_CLIP, KL_TAKE_WRAP, KL_TAKE_FILL };
 /* axis NULL: of a, flattened. fill: 0-d; NULL: NaN, or 0 in dtypes that have none. */
@@ -646,8 +646,8 @@ int kl_random_gumbel(struct kl_array **out, const int *shape, size_t shape_num, 
                      struct kl_error **err);
 /* uint32 positions along an axis of the logits (real); position i has the probability
  * exp(logits[i]) / sum. The result has the shape of the logits without the axis; or the given
- * shape, to which that one broadcasts; or that shape with num_samples behind it. KL_EARG: an empty
- * axis. */
+ * shape, to which that one broadcasts; or that shape and a last axis of num_samples. KL_EARG: an
+ * empty axis. */
 int kl_random_categorical(struct kl_array **out, struct kl_array *logits, int axis,
                           struct kl_array *key /* may be NULL */, struct kl_stream *s,
                           struct kl_error **err);

@@ -214,7 +214,7 @@ int kl_vjp_matmul(const struct kl_vjp *v, struct kl_array **grad, struct kl_erro
         if (!v->wanted[k]) continue;
         struct kl_array *other = v->in[1 - k], *g = v->cotangent[0];
         /* The second input may be one matrix for all batches of the first, which the product
-         * itself reads as so many copies: then all rows of all batches are summed in one. */
+         * itself repeats for each batch: then all rows of all batches are summed in one product. */
         if (k == 1 && v->in[1]->t.ndim < v->in[0]->t.ndim) {
             other = KL_TERM(&t, kl_flatten(&t.made, other, 0, -2, v->s, err));
             g = KL_TERM(&t, kl_flatten(&t.made, g, 0, -2, v->s, err));

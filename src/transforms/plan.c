@@ -334,9 +334,9 @@ int kl_plan_complete(struct kl_plan *p, struct kl_error **err) {
     return KL_OK;
 }
 
-/* What the function saw of the shapes of values. All results of the tape behind n_outs are such
- * values. One that depends on the arguments in a way that the plan cannot follow (a lane of vmap)
- * stands for all extents of all arguments. */
+/* The extents that the function saw. All results of the tape after the first n_outs are values
+ * whose extents it saw. A value that depends on the arguments in a way that the plan cannot follow
+ * (a lane of vmap) stands for all extents of all arguments. */
 static int make_guards(struct maker *m, const struct kl_trace *t, const int32_t *slots) {
     struct kl_plan *p = m->p;
     bool all = t->fixed;
@@ -490,8 +490,8 @@ int kl_plan_not_broadcast(struct kl_array **out, struct kl_array *a, struct kl_s
     return kl_slice(out, a, start, n, stop, n, step, n, s, err);
 }
 
-/* Whether the kernel takes row-contiguous inputs only. Those of the trace may have been; a replay
- * has others. */
+/* Whether the kernel takes row-contiguous inputs only. The inputs of the trace may have been
+ * row-contiguous; a replay has other inputs. */
 static bool wants_rows(const struct kl_plan_step *s) {
     return ((const struct kl_kernel_params *)s->params)->desc->row_contiguous;
 }
@@ -591,7 +591,7 @@ static int build_step(struct replay *r, const struct kl_plan_step *s, struct kl_
     return kl_op_build(&b, out, r->err);
 }
 
-/* What a plan says of a result must be true of the one that a builder made. */
+/* The array that a builder made must be as the plan says. */
 static int check_made(const struct kl_plan_step *s, const struct kl_array *a,
                       struct kl_error **err) {
     if (a->t.dtype == s->spec[0].dtype && a->t.ndim == s->spec[0].ndim) return KL_OK;

@@ -1,6 +1,6 @@
 /* reverse.c - reverse mode: vector-Jacobian products and gradients. The tape of the function is
- * gone through from its end, and each operation's rule turns the cotangents of its outputs into
- * those of its inputs. */
+ * gone through from its end, and each operation's rule turns the cotangents of its outputs into the
+ * cotangents of its inputs. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -60,8 +60,7 @@ static int add_to(struct reverse *r, int32_t slot, struct kl_array *g, struct kl
     return KL_OK;
 }
 
-/* A rule needs the cotangents of all outputs of its operation: those that are still missing are
- * zeros. */
+/* A rule needs the cotangents of all outputs of its operation: the missing ones become zeros. */
 static int fill_zeros(struct reverse *r, const struct kl_tape_step *step, struct kl_stream *s) {
     const struct kl_node *n = step->node;
     for (int i = 0; i < n->n_out && n->n_out > 1; i++)
@@ -204,8 +203,8 @@ static int check_cotangent(size_t i, const struct kl_array *g, const struct kl_a
     return KL_OK;
 }
 
-/* One cotangent for each output, in order. The outputs of stop_gradient take none: those for them
- * are left out, or are there and not looked at. */
+/* One cotangent for each output, in order. The outputs of stop_gradient take none: a cotangent for
+ * such an output may be left out, and is not looked at. */
 static int give_cotangents(struct kl_arrays *given, const struct kl_arrays *outs,
                            struct kl_array *const *cotangents, size_t n, struct kl_error **err) {
     const bool for_all = n == outs->n;

@@ -31,8 +31,8 @@ struct kl_origin {
     int lanes;   /* how many lanes the positions of the indices hold, the first slowest; 0: none */
 };
 
-/* What kl_task.state says, together: the executor looks at the inputs of the task, and nobody who
- * will ever look owns its output. Whoever sets its bit first has the inputs: a task that was
+/* The bits of kl_task.state: the executor looks at the inputs of the task; nobody who will ever
+ * look at its output owns it. Whoever sets its bit first has the inputs: a task that was
  * dropped before it was started is abandoned, and the thread that dropped it releases them. */
 enum { KL_TASK_STARTED = 1, KL_TASK_DROPPED = 2 };
 

@@ -1,5 +1,5 @@
 /* vjp.h - the vector-Jacobian product of each differentiable operation: the rule by which it passes
- * gradients back. A rule is defined beside the builder of its operation and is an entry of the
+ * gradients back. A rule is defined next to the builder of its operation and is an entry of the
  * table in vjp.c. It gets operands that have one type and shape already, because casts and
  * broadcasts are operations with rules of their own. It builds lazy arrays with the builders of
  * ops.h, so its results can be differentiated again. The cotangent of a complex z is (d/d re) + i
