@@ -30,7 +30,7 @@ struct fact {
 
 struct run {
     int32_t begin, end; /* places of its nodes; nodes of views may lie between */
-    struct kl_group_limits limits;
+    struct kl_fusion_limits limits;
     int n;      /* nodes */
     bool loads; /* it reads a value that is perhaps computed again */
 };
@@ -78,7 +78,7 @@ static bool is_traced(const struct kl_node *n) {
 static bool is_pure(const struct kl_node *n) {
     const unsigned flags = kl_op_flags(n->task.op);
     return (flags & KL_OPF_ELEMENTWISE) && !(flags & KL_OPF_CHECKED) && n->n_out == 1 &&
-           n->n_in <= KL_GROUP_OPERANDS && n->out[0] &&
+           n->n_in <= KL_FUSION_OPERANDS && n->out[0] &&
            n->out[0]->t.size >= KL_RECOMPUTE_MIN_SIZE && !is_traced(n);
 }
 
@@ -102,7 +102,7 @@ static void join(struct kl_node *const *order, int32_t at, int32_t *run) {
         !same_shape(n, order[r->begin])) {
         *run = plan.n_runs++;
         r = &plan.run[*run];
-        *r = (struct run){.begin = at, .limits = kl_stream_group_limits(n->stream)};
+        *r = (struct run){.begin = at, .limits = kl_stream_fusion_limits(n->stream)};
     }
     r->end = at + 1;
     r->n++;
@@ -255,7 +255,7 @@ static bool add_needed(struct kernel *k, int32_t from) {
 static bool build_again(struct kernel *k, int32_t at) {
     const struct kl_node *n = k->order[at];
     const struct kl_tensor *t = &n->out[0]->t;
-    struct kl_array *in[KL_GROUP_OPERANDS];
+    struct kl_array *in[KL_FUSION_OPERANDS];
     for (int i = 0; i < n->n_in; i++) {
         int32_t made = maker_of(n->in[i], k->mark);
         bool again = made >= 0 && plan.fact[made].again;

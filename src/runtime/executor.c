@@ -12,7 +12,7 @@
 #include "base/op/validate.h"
 #include "base/value/failures.h"
 #include "base/value/wait_hook.h"
-#include "runtime/group.h"
+#include "runtime/fusion.h"
 #include "runtime/readers.h"
 
 /* ---- what this thread runs, and callbacks that wait ---- */
@@ -268,7 +268,7 @@ static void cancel(struct kl_stream *s, struct kl_task *t) {
 
 /* The steps have run. Finishes each task as `execute` does. An unfinished task stays in s->local,
  * where a forked child finds it. */
-static void finish_group(struct kl_stream *s, struct kl_group_step *steps, int n) {
+static void finish_fusion(struct kl_stream *s, struct kl_fusion_step *steps, int n) {
     for (int j = 0; j < n; j++) {
         struct kl_task *t = steps[j].task;
         uint64_t ticket = t->ticket;
@@ -284,14 +284,14 @@ static void finish_group(struct kl_stream *s, struct kl_group_step *steps, int n
 
 /* Runs t, the stream's next task, together with the tasks after it that can run in the same kernel.
  * false: t must run alone. */
-static bool execute_group(struct kl_stream *s, struct kl_task *t, uint64_t until, bool *last) {
-    struct kl_group_step steps[KL_GROUP_STEPS];
-    int n = kl_group_form(s, t, until, steps);
-    if (n < 2 || !kl_group_bind(s, steps, n)) return false;
-    s->backend->ops->launch_group(s->backend, steps, n);
-    kl_group_after_launch(steps, n);
+static bool execute_fusion(struct kl_stream *s, struct kl_task *t, uint64_t until, bool *last) {
+    struct kl_fusion_step steps[KL_FUSION_STEPS];
+    int n = kl_fusion_form(s, t, until, steps);
+    if (n < 2 || !kl_fusion_bind(s, steps, n)) return false;
+    s->backend->ops->launch_fusion(s->backend, steps, n);
+    kl_fusion_after_launch(steps, n);
     *last = steps[n - 1].task->ticket >= until;
-    finish_group(s, steps, n);
+    finish_fusion(s, steps, n);
     return true;
 }
 
@@ -420,7 +420,7 @@ void kl_executor_run(struct kl_stream *s, uint64_t until) {
             continue;
         }
         bool last;
-        if (abandoned || !execute_group(s, t, until, &last)) {
+        if (abandoned || !execute_fusion(s, t, until, &last)) {
             last = t->ticket >= until;
             kl_list_remove(&t->link);
             if (abandoned)

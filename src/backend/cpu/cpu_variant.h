@@ -12,7 +12,7 @@
 #define KL_V(name) KL_VARIANT_PASTE(name, KL_VARIANT)
 /* cpu_kernels.h */
 #define kl_cpu_variant_kernel KL_V(kl_cpu_variant_kernel)
-#define kl_cpu_variant_run_group KL_V(kl_cpu_variant_run_group)
+#define kl_cpu_variant_run_fusion KL_V(kl_cpu_variant_run_fusion)
 #define kl_cpu_elementwise KL_V(kl_cpu_elementwise)
 #define kl_cpu_arange KL_V(kl_cpu_arange)
 #define kl_cpu_random_bits KL_V(kl_cpu_random_bits)

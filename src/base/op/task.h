@@ -79,17 +79,17 @@ static inline bool kl_task_abandon(struct kl_task *t) {
     return atomic_fetch_or_explicit(&t->state, KL_TASK_DROPPED, memory_order_acq_rel) == 0;
 }
 
-/* A group: several element-wise operations over one shape, which a backend may run as one kernel.
+/* A fusion: several element-wise operations over one shape, which a backend may run as one kernel.
  * Each step says which of its operands are results of earlier steps. */
 enum {
-    KL_GROUP_STEPS = 16,
-    KL_GROUP_INPUTS = 16,  /* operands in memory, over all steps */
-    KL_GROUP_OPERANDS = 3, /* operands of one step */
+    KL_FUSION_STEPS = 16,
+    KL_FUSION_INPUTS = 16,  /* operands in memory, over all steps */
+    KL_FUSION_OPERANDS = 3, /* operands of one step */
 };
-struct kl_group_step {
+struct kl_fusion_step {
     struct kl_task *task;
-    int from[KL_GROUP_OPERANDS]; /* the earlier step that makes input k; -1: it is in memory */
-    bool stored; /* the output is bound to memory; false: only steps of the group ever read it */
+    int from[KL_FUSION_OPERANDS]; /* the earlier step that makes input k; -1: it is in memory */
+    bool stored; /* the output is bound to memory; false: only steps of the fusion ever read it */
 };
 
 /* The operation's name in messages, such as "scatter_add" or "gradient of gather". */
