@@ -632,7 +632,7 @@ int kp_pair_of(PyObject *x, PyObject *y, mlx_array *a, mlx_array *b, mlx_array o
     return 0;
 }
 
-int kp_pair(struct call *c, int i, int j, mlx_array *a, mlx_array *b) {
+int kp_pair(struct kp_call *c, int i, int j, mlx_array *a, mlx_array *b) {
     mlx_array owned[2];
     int rc = kp_pair_of(c->v[i].object, c->v[j].object, a, b, owned);
     for (int k = 0; k < 2; k++)
@@ -640,7 +640,7 @@ int kp_pair(struct call *c, int i, int j, mlx_array *a, mlx_array *b) {
     return rc;
 }
 
-int kp_one(struct call *c, int i, mlx_array *a) {
+int kp_one(struct kp_call *c, int i, mlx_array *a) {
     PyObject *o = c->v[i].object;
     if (!o) { /* a default of the stubs */
         *a = mlx_array_new_float32((float)c->v[i].f);
