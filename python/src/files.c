@@ -156,7 +156,7 @@ static int read_now(mlx_map_string_to_array map) {
     mlx_array_free(value);
     mlx_map_string_to_array_iterator_free(it);
     if (!rc) {
-        keel_error_info info;
+        keel_error_info info = {.size = sizeof info};
         KP_UNLOCKED(rc = mlx_eval(all));
         if (rc && (keel_last_error(&info) || info.code != KEEL_EINTERRUPTED)) rc = 0;
     }
@@ -492,7 +492,7 @@ static PyObject *save_npz(PyObject *m, PyObject *args) {
     mlx_map_string_to_array map;
     rc = kp_map_of(&map, arrays);
     if (!rc) {
-        KP_UNLOCKED(rc = keel_save_npz(path, map, compressed != 0));
+        KP_UNLOCKED(rc = keel_npz_save(path, map, compressed != 0));
     }
     mlx_map_string_to_array_free(map);
     return kp_done_none(rc);

@@ -67,8 +67,8 @@ int kl_diag(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *
             struct kl_error **err);
 /* The sum of the diagonal, whose elements are first converted to dtype. The result has the dtype
  * that kl_sum gives. */
-int kl_diagonal_sum(struct kl_array **out, struct kl_array *a, int offset, int axis1, int axis2, int dtype,
-             struct kl_stream *s, struct kl_error **err);
+int kl_diagonal_sum(struct kl_array **out, struct kl_array *a, int offset, int axis1, int axis2,
+                    int dtype, struct kl_stream *s, struct kl_error **err);
 
 /* ---- convert.c: the same values in another layout or dtype ---- */
 int kl_copy(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err);

@@ -79,7 +79,8 @@ static void trace(void **state) {
     struct kl_array *a = count_up(SHAPE(2, 3)), *b = count_up(SHAPE(2, 3, 4)), *out;
     EXPECT_OK(kl_diagonal_sum(&out, a, 0, 0, 1, KL_I8, cpu(), &err));
     EXPECT_I32(out, SCALAR, 4);
-    EXPECT_OK(kl_diagonal_sum(&out, a, 3, 0, 1, KL_I32, cpu(), &err)); /* the diagonal has no elements */
+    EXPECT_OK(
+        kl_diagonal_sum(&out, a, 3, 0, 1, KL_I32, cpu(), &err)); /* the diagonal has no elements */
     EXPECT_I32(out, SCALAR, 0);
     EXPECT_OK(kl_diagonal_sum(&out, a, 0, 0, 1, KL_F32, cpu(), &err));
     EXPECT_F32(out, SCALAR, 4);
