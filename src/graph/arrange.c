@@ -8,14 +8,14 @@
 #include "runtime/device.h"
 
 enum {
-    WINDOW = 40,             /* the number of following nodes that are looked at */
-    MOST_ELEMENTS = 1 << 16, /* of a result: larger ones fill a device and would keep memory long */
-    MOST_MOVED = 8,          /* a product and its views */
+    WINDOW = 40,    /* the number of following nodes that are looked at */
+    MOST_MOVED = 8, /* a product and its views */
 };
 
+/* Larger results fill a device, and would keep their memory longer. */
 static bool is_small_product(const struct kl_node *n) {
-    return (n->task.op == KL_OP_MATMUL || n->task.op == KL_OP_QUANTIZED_MATMUL) && n->out[0] &&
-           n->out[0]->t.size <= MOST_ELEMENTS && kl_stream_device_type(n->stream) == KL_GPU;
+    return kl_op_flags(n->task.op) & KL_OPF_ROWS_BY_MATRIX && n->out[0] &&
+           n->out[0]->t.size <= KL_SMALL_RESULT && kl_stream_device_type(n->stream) == KL_GPU;
 }
 
 /* The array that a is a view of, as far as this walk knows. */
