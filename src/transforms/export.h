@@ -72,7 +72,6 @@ const char *kl_imported_metadata(const struct kl_imported *m);
 struct kl_plan;
 const struct kl_plan *kl_imported_plan(const struct kl_imported *m, size_t i,
                                        struct kl_names *names);
-struct kl_imported *kl_imported_retain(struct kl_imported *m);
 void kl_imported_release(struct kl_imported *m);
 /* Calls what was exported for such arguments. KL_EARG: nothing was, and the message says for
  * what. KL_ESHAPE, of a function for any shapes: it saw an extent, and now that is another. */
