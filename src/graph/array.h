@@ -116,7 +116,6 @@ void kl_array_note_lanes(struct kl_array *a, int lanes, bool source);
 
 /* Sets on whose behalf the calling thread builds from now on; returns what was set before. */
 struct kl_origin kl_origin_set(struct kl_origin o);
-struct kl_origin kl_origin_get(void);
 /* Sets which call of the user the calling thread builds gathers and scatters for, unless it builds
  * for a call already, or for a rule of a transform; returns what kl_origin_set restores. */
 struct kl_origin kl_alias_set(enum kl_alias alias);
