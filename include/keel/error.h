@@ -104,8 +104,8 @@ KEEL_API int keel_last_error(keel_error_info *out);
 /* Fills *out with the error that made `a` fail. Does not evaluate and does not wait. Returns 0 when
  * `a` has failed; the strings are then valid until the handle is freed or overwritten. Returns 2
  * when `a` has not failed, or not yet; *out then has the code KEEL_OK. Returns 1 when `a` is empty,
- * out is NULL or out->size is too small; no handler is called. The error then counts as reported: mlx_synchronize does not
- * report it to this thread again. */
+ * out is NULL or out->size is too small; no handler is called. An error that was told counts as
+ * reported: mlx_synchronize does not report it to this thread again. */
 KEEL_API int keel_array_error(keel_error_info *out, const mlx_array a);
 
 /* The name of a code without its prefix: "ENOMEM", "EINDEX", ...; "OK" for 0, and "unknown" for a

@@ -46,7 +46,7 @@ struct kl_backend_ops {
     int (*launch)(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
                   struct kl_error **err);
 
-    /* Whether t can be a step of a fusion, which launch_fusion takes. NULL: this backend has none. */
+    /* Whether t can be a step of a fusion, which launch_fusion takes. NULL: there are none here. */
     bool (*joins)(struct kl_backend *b, const struct kl_task *t);
     /* Runs the steps, all of one shape and of one queue, with the results of running them one after
      * another. All are finished when it returns; it cannot fail. */
