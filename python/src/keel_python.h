@@ -173,6 +173,12 @@ static inline mlx_dtype kp_dtype_or(const struct kp_value *v, mlx_dtype other) {
 /* An array of what Python has: a number, nested lists, an object with a buffer, DLPack or
  * __array__. *dtype, when given, decides; *weak: a scalar takes that dtype if it can hold it. */
 int kp_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const mlx_dtype *weak);
+enum { KP_MAX_NESTING = 32 }; /* of lists, and axes of a buffer */
+/* a converted to `to`, now and on the CPU: what Python's values become is a constant, also when it
+ * is made while a function is traced, and no device's work is waited for. */
+int kp_constant(mlx_array *out, mlx_array a, mlx_dtype to);
+/* An array of an object with a buffer; -1 with an exception when it has none. */
+int kp_buffer_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype);
 /* Numbers of others, as a buffer or DLPack has them, are checked before they are believed.
  * kp_count: the number of elements; false where an extent is negative or the bytes do not fit into
  * memory. kp_extents: the extents as the C API takes them; -1 with an exception where one is
