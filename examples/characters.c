@@ -313,7 +313,7 @@ int main(int argc, char **argv) {
     mlx_device device = mlx_device_new_type(options.gpu ? MLX_GPU : MLX_CPU, 0);
     struct run run = {.options = &options, .s = mlx_stream_new_device(device)}, *r = &run;
     if (!r->s.ctx) {
-        keel_error_info e;
+        keel_error_info e = {.size = sizeof e};
         keel_last_error(&e);
         fprintf(stderr, "characters: no %s to run on: %s\n", options.gpu ? "GPU" : "CPU",
                 e.message);

@@ -47,7 +47,7 @@ static void remove_copy(void) {
     } while (0)
 
 static void give_up(const char *call) {
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     keel_last_error(&e);
     fprintf(stderr, "digits: %s\n        in %s\n", e.message, call);
     exit(1);
@@ -266,7 +266,7 @@ static void copy_start(const char *path, uint64_t size) {
 }
 
 static void show_truncated(const char *path, mlx_array answer, mlx_stream s) {
-    keel_tensor last;
+    keel_tensor last = {.size = sizeof last};
     keel_file file = keel_file_open(path, KEEL_FORMAT_SAFETENSORS);
     OK(file.ctx == NULL);
     OK(keel_file_tensor(&last, file, keel_file_n_tensors(file) - 1));
@@ -283,7 +283,7 @@ static void show_truncated(const char *path, mlx_array answer, mlx_stream s) {
     elect(&again, labels, s);
     confuse(&confusion, d.tensor[TEST_LABELS], again, s);
     int n_failed = 0;
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     for (int i = 0; i < N_TENSORS; i++) {
         if (mlx_array_eval(d.tensor[i]) == 0) {
             printf("  %-14s  loads\n", names[i]);
@@ -334,7 +334,7 @@ static void show_bad_label(mlx_array labels, mlx_array answer, mlx_stream s) {
     printf("\nA vote for digit %d, neighbour %d of digit %d, beside the right votes\n", WRONG,
            COLUMN, ROW);
 
-    keel_error_info e, seen;
+    keel_error_info e = {.size = sizeof e}, seen = {.size = sizeof seen};
     const bool failed = mlx_eval(both) != 0 && keel_last_error(&seen) == 0;
     promise(failed, "the evaluation fails");
     if (failed && keel_array_error(&e, bad) == 0) {
@@ -385,7 +385,7 @@ int main(int argc, char **argv) {
     mlx_device device = mlx_device_new_type(gpu ? MLX_GPU : MLX_CPU, 0);
     mlx_stream s = mlx_stream_new_device(device);
     if (!s.ctx) {
-        keel_error_info e;
+        keel_error_info e = {.size = sizeof e};
         keel_last_error(&e);
         fprintf(stderr, "digits: no %s to run on: %s\n", gpu ? "GPU" : "CPU", e.message);
         mlx_device_free(device);

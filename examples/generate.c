@@ -467,7 +467,7 @@ int main(int argc, char **argv) {
     mlx_device device = mlx_device_new_type(o->gpu ? MLX_GPU : MLX_CPU, 0);
     mlx_stream s = mlx_stream_new_device(device);
     if (!s.ctx) {
-        keel_error_info e;
+        keel_error_info e = {.size = sizeof e};
         keel_last_error(&e);
         refuse("no %s to run on: %s", o->gpu ? "GPU" : "CPU", e.message);
     }

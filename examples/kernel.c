@@ -29,7 +29,7 @@ static int run(keel_kernel k, const float *values, mlx_stream s) {
     int rc = keel_kernel_apply(&out, k, in, &c, s) || mlx_vector_array_get(&y, out, 0) ||
              mlx_array_eval(y);
     const float *v = rc ? NULL : mlx_array_data_float32(y);
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     if (v)
         printf("%g %g %g %g %g\n", v[0], v[1], v[2], v[3], v[4]);
     else if (keel_last_error(&e) == 0)
@@ -46,7 +46,7 @@ int main(void) {
     const char *in_names[] = {"x"}, *out_names[] = {"y"};
     keel_errors_return();
     mlx_stream s = mlx_default_gpu_stream_new();
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     if (!s.ctx) {
         keel_last_error(&e);
         printf("no GPU: %s\n", e.message);

@@ -225,7 +225,7 @@ static double percent_right(struct run *r, mlx_vector_array params) {
 /* A label out of range: the step fails by name, parameters and optimiser are as before. */
 static void show_bad_label(struct run *r, mlx_vector_array grads, mlx_array loss,
                            const struct progress *p, int step) {
-    keel_error_info e, own;
+    keel_error_info e = {.size = sizeof e}, own = {.size = sizeof own};
     mlx_vector_array state = mlx_vector_array_new(), kept = mlx_vector_array_new();
     OK(mlx_vector_array_set(&kept, r->model.params));
     bool failed = keel_optimizer_step_checked(&r->model.params, r->optimizer, r->model.params,
@@ -402,7 +402,7 @@ static void show_cut(struct run *r) {
     printf("\nA checkpoint that is cut off after %lld of %lld bytes\n", (long long)size.st_size - 1,
            (long long)size.st_size);
     for (size_t i = 0; i < N_PARAMS; i++) {
-        keel_error_info e;
+        keel_error_info e = {.size = sizeof e};
         char *name;
         mlx_array a = mlx_array_new();
         OK(mlx_vector_string_get(&name, r->model.names, i) || mlx_vector_array_get(&a, loaded, i));
@@ -419,7 +419,7 @@ static void show_cut(struct run *r) {
     }
     printf("  %d of %d tensors load\n", N_PARAMS - n_failed, N_PARAMS);
     promise(n_failed == 1, "exactly one tensor fails");
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     mlx_array scores = answers(r, loaded);
     bool failed = mlx_array_eval(scores) != 0 && keel_array_error(&e, scores) == 0;
     printf("  answers         %s\n", failed ? e.message : "no error");
@@ -462,7 +462,7 @@ int main(int argc, char **argv) {
     mlx_device device = mlx_device_new_type(options.gpu ? MLX_GPU : MLX_CPU, 0);
     struct run run = {.options = &options, .s = mlx_stream_new_device(device)}, *r = &run;
     if (!r->s.ctx) {
-        keel_error_info e;
+        keel_error_info e = {.size = sizeof e};
         keel_last_error(&e);
         fprintf(stderr, "train: no %s to run on: %s\n", options.gpu ? "GPU" : "CPU", e.message);
         mlx_device_free(device);

@@ -25,7 +25,7 @@ static const char *program = "example"; /* the name in messages */
 
 /* Ends the program with the last error. */
 static inline void give_up(const char *call) {
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     keel_last_error(&e);
     fprintf(stderr, "%s: %s\n        in %s\n", program, e.message, call);
     exit(1);

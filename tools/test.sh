@@ -135,6 +135,7 @@ model_against_mlx() {
 
 layers() { tools/check/layers.sh && tools/check/families.sh && echo "layers and names of families hold"; }
 format() { tools/check/format.sh && echo "format holds"; }
+words() { tools/check/words.sh && echo "no idiom is left"; }
 
 summary() {
     echo "== slowest tests"
@@ -174,6 +175,7 @@ if has first || [ "$mode" = check ]; then
     stage "layers and families" layers
     stage "format" format
     stage "rows of operations" tools/check/rows.sh
+    stage "words of comments" words
     stage "names of functions" tools/check/names.sh
     stage "kernels that start early" tools/check/kernels.sh
 fi

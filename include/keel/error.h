@@ -5,13 +5,14 @@
  * immutable. Its strings are borrowed; any thread may read them as long as they are valid.
  *
  *     mlx_array res = mlx_array_new();
- *     keel_error_info e;
+ *     keel_error_info e = {.size = sizeof e};
  *     keel_errors_return();
  *     if (mlx_add(&res, a, b, s) && keel_last_error(&e) == 0)
  *         fprintf(stderr, "%s: %s\n", keel_code_name(e.code), e.message); */
 #ifndef KEEL_ERROR_H
 #define KEEL_ERROR_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "keel/export.h"
@@ -62,7 +63,11 @@ enum keel_has {
     KEEL_HAS_STREAM = 32    /* stream */
 };
 
+/* The caller sets size before each call; the library fills the other fields. A later version may
+ * have more fields at the end: a program that was compiled with this header gets the fields of this
+ * version. */
 typedef struct keel_error_info_ {
+    size_t size;           /* sizeof(keel_error_info) */
     int code;              /* one of enum keel_code */
     unsigned has;          /* values of enum keel_has, or-ed */
     const char *operation; /* what failed ("mlx_add", "take_along_axis"), or NULL */
@@ -91,15 +96,16 @@ KEEL_API void keel_errors_return(void);
 
 /* Fills *out with the calling thread's last error. Returns 0 when there is one; the strings are
  * then valid until the thread's next failing call. Returns 2 when nothing has failed on this
- * thread; *out then has the code KEEL_OK. Returns 1 when out is NULL. This function never raises an
- * error and never calls a handler. */
+ * thread; *out then has the code KEEL_OK. Returns 1 when out is NULL, or out->size is too small for
+ * the fields up to message (such as 0). This function never raises an error and never calls a
+ * handler. */
 KEEL_API int keel_last_error(keel_error_info *out);
 
 /* Fills *out with the error that made `a` fail. Does not evaluate and does not wait. Returns 0 when
  * `a` has failed; the strings are then valid until the handle is freed or overwritten. Returns 2
- * when `a` has not failed, or not yet; *out then has the code KEEL_OK. Returns 1 when `a` is empty
- * or out is NULL; no handler is called. The error then counts as reported: mlx_synchronize does not
- * report it to this thread again. */
+ * when `a` has not failed, or not yet; *out then has the code KEEL_OK. Returns 1 when `a` is empty,
+ * out is NULL or out->size is too small; no handler is called. An error that was told counts as
+ * reported: mlx_synchronize does not report it to this thread again. */
 KEEL_API int keel_array_error(keel_error_info *out, const mlx_array a);
 
 /* The name of a code without its prefix: "ENOMEM", "EINDEX", ...; "OK" for 0, and "unknown" for a

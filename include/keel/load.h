@@ -34,7 +34,9 @@ typedef struct keel_load_ {
     void *ctx;
 } keel_load;
 
+/* The caller sets size before each call; the library fills the other fields that fit. */
 typedef struct keel_load_progress_ {
+    size_t size;          /* sizeof(keel_load_progress) */
     uint64_t bytes_total; /* bytes of tensor data of all arrays made with this load */
     uint64_t bytes_done;
     uint64_t n_tensors;
@@ -48,6 +50,7 @@ typedef struct keel_load_progress_ {
 KEEL_API keel_load keel_load_new(void);
 /* Frees the handle and cancels nothing. An empty handle is allowed. */
 KEEL_API int keel_load_free(keel_load load);
+/* KEEL_EARG: progress->size is too small for the fields up to bytes_done (such as 0). */
 KEEL_API int keel_load_get(keel_load_progress *progress, keel_load load);
 /* Cancels the arrays of this load that are not read yet: they fail with KEEL_ECANCELLED when they
  * are evaluated. A read in progress stops after its chunk of 8 MB, and one that fails from
@@ -67,7 +70,9 @@ enum keel_format {
     KEEL_FORMAT_GGUF = 4 /* its typed metadata: mlx_load_gguf */
 };
 
+/* The caller sets size before each call; the library fills the other fields that fit. */
 typedef struct keel_tensor_ {
+    size_t size;      /* sizeof(keel_tensor) */
     const char *name; /* UTF-8; "" for the array of a .npy file. Valid as long as the file handle */
     mlx_dtype dtype;
     int ndim;
@@ -104,7 +109,8 @@ KEEL_API keel_file keel_file_open_reader(keel_reader reader, enum keel_format fo
 KEEL_API int keel_file_free(keel_file file); /* Frees the handle. An empty handle is allowed. */
 
 /* The number of tensors, and one of them by its number. No data is read. Tensors are numbered in
- * the order of their bytes; those of a .npz in the order of its members. */
+ * the order of their bytes; those of a .npz in the order of its members. KEEL_EARG: index is too
+ * large, or tensor->size is too small for the fields up to shape (such as 0). */
 KEEL_API size_t keel_file_n_tensors(keel_file file);
 KEEL_API int keel_file_tensor(keel_tensor *tensor, keel_file file, size_t index);
 KEEL_API size_t keel_file_n_metadata(keel_file file);
@@ -122,11 +128,11 @@ KEEL_API int keel_file_load_all(mlx_map_string_to_array *res, keel_file file, ke
 /* ---- .npz ---- */
 /* Puts lazy arrays of all members of a .npz file into *res. The keys are the names of the members
  * without ".npy". load may be an empty handle. */
-KEEL_API int keel_load_npz(mlx_map_string_to_array *res, const char *path, keel_load load);
+KEEL_API int keel_npz_load(mlx_map_string_to_array *res, const char *path, keel_load load);
 /* Writes what numpy.savez, or numpy.savez_compressed, writes. Evaluates the arrays first. Adds
  * ".npz" to a path that does not end so. An existing file is replaced only when the new file is
  * complete. */
-KEEL_API int keel_save_npz(const char *path, const mlx_map_string_to_array arrays, bool compressed);
+KEEL_API int keel_npz_save(const char *path, const mlx_map_string_to_array arrays, bool compressed);
 
 #ifdef __cplusplus
 }

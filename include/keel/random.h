@@ -25,7 +25,7 @@ extern "C" {
 KEEL_API int keel_random_get_state(mlx_array *res);
 /* The state of the calling thread from now on; other threads keep theirs. A state that is not
  * evaluated yet stays lazy: draws split it on the stream they run on, and fail with its error if it
- * has one. What depends on the arguments of a function that is traced is the state until that trace
+ * has one. A state that depends on the arguments of a function that is traced lasts until the trace
  * ends; then the thread has its state from before. mlx_random_seed replaces any state. KEEL_EARG:
  * an empty handle; KEEL_EDTYPE, KEEL_ESHAPE: not uint32, or not of shape (2,). The state is then as
  * it was. */

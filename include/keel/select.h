@@ -45,8 +45,8 @@ KEEL_API int keel_count_nonzero(mlx_array *res, const mlx_array a, const int *ax
 KEEL_API int keel_masked_select(mlx_array *res, const mlx_array a, const mlx_array mask, int size,
                                 const mlx_stream s);
 
-/* What an index outside of an axis of n elements means. Indices from -n to -1 count from the end
- * where nothing else is said. */
+/* The meaning of an index outside of an axis of n elements. Indices from -n to -1 count from the
+ * end where nothing else is said. */
 typedef enum keel_take_mode {
     KEEL_TAKE_ERROR, /* KEEL_EINDEX, when the operation runs */
     KEEL_TAKE_CLIP,  /* the nearest index from 0 to n - 1; a negative one is 0 */

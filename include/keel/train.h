@@ -1,5 +1,5 @@
-/* train.h - what training needs besides gradients: optimisers, learning rates that follow a
- * schedule, the clipping of gradients, and checkpoints.
+/* train.h - tools for training: optimisers, learning rates that follow a schedule, the clipping of
+ * gradients, and checkpoints.
  *
  *     keel_optimizer opt = keel_optimizer_new_adamw(1e-3, NULL);
  *     for (each batch) {
@@ -9,8 +9,8 @@
  *     }                                                              keel_last_error of error.h)
  *
  * Parameters and gradients are vectors of equal length, gradient i of the shape and dtype of
- * parameter i. Parameters are floats. Those of float16 and bfloat16 have a state in float32, and
- * their update is computed in float32 and rounded once.
+ * parameter i. Parameters are floats. Parameters of float16 and bfloat16 have a state in float32,
+ * and their update is computed in float32 and rounded once.
  *
  * The functions return 0, or 1 with an error raised (keel/error.h); results are then unchanged. A
  * result handle is empty, or live and overwritten; it may be one of the inputs. Any thread may
@@ -92,7 +92,7 @@ static inline keel_adam_options keel_adam_defaults(void) {
 }
 
 /* Optimisers with a constant learning rate. options may be NULL: then all options of SGD are 0,
- * those of Adam are keel_adam_defaults(), and those of AdamW the same with a weight_decay of 0.01.
+ * Adam has keel_adam_defaults(), and AdamW has the same with a weight_decay of 0.01.
  * The handle is empty on failure (KEEL_EARG, KEEL_ENOMEM). The caller frees it with
  * keel_optimizer_free. */
 KEEL_API keel_optimizer keel_optimizer_new_sgd(double rate, const keel_sgd_options *options);

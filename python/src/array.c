@@ -110,7 +110,8 @@ int kp_eval_vector(mlx_vector_array v) {
 /* ---- operators ---- */
 typedef int binary(mlx_array *, const mlx_array, const mlx_array, const mlx_stream);
 
-/* What an operand that cannot be one leads to: MLX raises ValueError and names both types. */
+/* Raises the error for an object that cannot be an operand: as in MLX a ValueError with both
+ * types. */
 static PyObject *no_operand(PyObject *o, const char *what) {
     PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
     if (name) PyErr_Format(PyExc_ValueError, "cannot compute %s of an array and a %U", what, name);

@@ -4,19 +4,19 @@
 #include <string.h>
 
 int kp_intern_names(void) {
-    for (struct row *const *r = kp_rows; *r; r++)
+    for (struct kp_row *const *r = kp_rows; *r; r++)
         for (int i = 0; i < (*r)->n; i++) {
-            struct parameter *p = &(*r)->parameters[i];
+            struct kp_parameter *p = &(*r)->parameters[i];
             if (!(p->interned = PyUnicode_InternFromString(p->name))) return -1;
         }
     return 0;
 }
 
-void kp_own(struct call *c, mlx_array a) {
+void kp_own(struct kp_call *c, mlx_array a) {
     if (c->n_owned < KP_MAX_PARAMETERS) c->owned[c->n_owned++] = a;
 }
 
-static int wrong_type(const struct row *row, const struct parameter *p, PyObject *o,
+static int wrong_type(const struct kp_row *row, const struct kp_parameter *p, PyObject *o,
                       const char *wanted) {
     PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
     if (name)
@@ -47,7 +47,7 @@ int kp_int32(const char *what, PyObject *o, int *out) {
 }
 
 /* The int that an argument is, as a new reference. */
-static PyObject *index_of(const struct row *row, const struct parameter *p, PyObject *o) {
+static PyObject *index_of(const struct kp_row *row, const struct kp_parameter *p, PyObject *o) {
     PyObject *index = PyLong_Check(o) ? kp_new_ref(o) : PyNumber_Index(o);
     if (!index && PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyErr_Clear();
@@ -57,8 +57,8 @@ static PyObject *index_of(const struct row *row, const struct parameter *p, PyOb
 }
 
 /* beyond: what is raised for a number that int32 does not hold. */
-static int to_int32(const struct row *row, const struct parameter *p, PyObject *o, PyObject *beyond,
-                    int *out) {
+static int to_int32(const struct kp_row *row, const struct kp_parameter *p, PyObject *o,
+                    PyObject *beyond, int *out) {
     PyObject *index = index_of(row, p, o);
     if (!index) return -1;
     bool fits = int32_of(index, out);
@@ -69,7 +69,8 @@ static int to_int32(const struct row *row, const struct parameter *p, PyObject *
     return fits ? 0 : -1;
 }
 
-static int to_int(const struct row *row, const struct parameter *p, PyObject *o, int64_t *out) {
+static int to_int(const struct kp_row *row, const struct kp_parameter *p, PyObject *o,
+                  int64_t *out) {
     int i;
     if (to_int32(row, p, o, PyExc_TypeError, &i)) return -1;
     *out = i;
@@ -77,7 +78,8 @@ static int to_int(const struct row *row, const struct parameter *p, PyObject *o,
 }
 
 /* An array is no number here, though it has __index__: MLX refuses `seed(mx.array(3))`. */
-static int to_uint64(const struct row *row, const struct parameter *p, PyObject *o, int64_t *out) {
+static int to_uint64(const struct kp_row *row, const struct kp_parameter *p, PyObject *o,
+                     int64_t *out) {
     if (kp_is_array(o)) return wrong_type(row, p, o, "an int");
     PyObject *index = index_of(row, p, o);
     if (!index) return -1;
@@ -95,12 +97,14 @@ static int to_uint64(const struct row *row, const struct parameter *p, PyObject 
 }
 
 /* MLX raises OverflowError for an extent that is too large, and TypeError for any other int. */
-static int to_extent(const struct row *row, const struct parameter *p, PyObject *o, int *out) {
+static int to_extent(const struct kp_row *row, const struct kp_parameter *p, PyObject *o,
+                     int *out) {
     bool shape = !strcmp(p->name, "shape");
     return to_int32(row, p, o, shape ? PyExc_OverflowError : PyExc_TypeError, out);
 }
 
-static int to_ints(struct call *c, const struct parameter *p, struct value *v, PyObject *o) {
+static int to_ints(struct kp_call *c, const struct kp_parameter *p, struct kp_value *v,
+                   PyObject *o) {
     v->ints.at = c->ints + c->n_ints;
     v->one = PyLong_Check(o) || !PySequence_Check(o) || kp_is_array(o);
     Py_ssize_t n = v->one ? 1 : PySequence_Size(o);
@@ -122,7 +126,7 @@ static int to_ints(struct call *c, const struct parameter *p, struct value *v, P
     return 0;
 }
 
-static int to_arrays(struct call *c, struct value *v, PyObject *o) {
+static int to_arrays(struct kp_call *c, struct kp_value *v, PyObject *o) {
     Py_ssize_t n = PySequence_Size(o);
     if (n < 0) return -1;
     if (c->n_vectors == (int)(sizeof c->vectors / sizeof c->vectors[0])) {
@@ -147,8 +151,8 @@ static int to_arrays(struct call *c, struct value *v, PyObject *o) {
     return 0;
 }
 
-static int convert(struct call *c, const struct parameter *p, PyObject *o) {
-    struct value *v = &c->v[p->slot];
+static int convert(struct kp_call *c, const struct kp_parameter *p, PyObject *o) {
+    struct kp_value *v = &c->v[p->slot];
     v->object = o;
     v->one = false;
     if (o == Py_None && p->kind != K_STREAM) {
@@ -177,7 +181,8 @@ static int convert(struct call *c, const struct parameter *p, PyObject *o) {
         PyErr_Clear();
         return wrong_type(c->row, p, o, "a float");
     case K_BOOL:
-        /* What has no truth of its own, a dtype or a text, was meant for another parameter. */
+        /* An object whose type defines no truth value (a dtype, a text) was meant for another
+         * parameter. */
         if (!PyType_GetSlot(Py_TYPE(o), Py_nb_bool)) return wrong_type(c->row, p, o, "a bool");
         v->i = PyObject_IsTrue(o);
         return v->i < 0 ? -1 : 0;
@@ -199,15 +204,15 @@ static int convert(struct call *c, const struct parameter *p, PyObject *o) {
 }
 
 /* Fills what was left out. A row marks each parameter that it has seen in `seen`. */
-static int fill(struct call *c, uint32_t seen) {
+static int fill(struct kp_call *c, uint32_t seen) {
     for (int i = 0; i < c->row->n; i++) {
-        const struct parameter *p = &c->row->parameters[i];
+        const struct kp_parameter *p = &c->row->parameters[i];
         if (seen & 1u << i || p->how == H_REST) continue;
         if (p->required) {
             PyErr_Format(PyExc_TypeError, "%s() needs the argument '%s'", c->row->name, p->name);
             return -1;
         }
-        struct value *v = &c->v[p->slot];
+        struct kp_value *v = &c->v[p->slot];
         *v = p->value;
         v->object = NULL;
         if (p->kind == K_INTS && v->one) {
@@ -230,7 +235,7 @@ static int fill(struct call *c, uint32_t seen) {
 
 /* NumPy's functions of these names call the methods of what they are given, with out=None and
  * dtype=None, which ask for nothing. */
-static bool is_nothing_of_numpy(const struct call *c, PyObject *name, PyObject *value) {
+static bool is_nothing_of_numpy(const struct kp_call *c, PyObject *name, PyObject *value) {
     static const char *const reductions[] = {"sum", "prod", "max", "min", "mean",
                                              "std", "var",  "all", "any"};
     if (value != Py_None || !kp_is_array(c->self)) return false;
@@ -242,9 +247,9 @@ static bool is_nothing_of_numpy(const struct call *c, PyObject *name, PyObject *
     return false;
 }
 
-static int parse(struct call *c, PyObject *const *args, Py_ssize_t n, PyObject *names,
+static int parse(struct kp_call *c, PyObject *const *args, Py_ssize_t n, PyObject *names,
                  uint32_t seen) {
-    const struct row *row = c->row;
+    const struct kp_row *row = c->row;
     int first = seen ? 1 : 0; /* a method has its self already */
     Py_ssize_t taken = n < row->n_positional - first ? n : row->n_positional - first;
     if (n > taken && row->rest < 0) {
@@ -285,9 +290,9 @@ static int parse(struct call *c, PyObject *const *args, Py_ssize_t n, PyObject *
     return fill(c, seen);
 }
 
-PyObject *kp_call(const struct row *row, PyObject *(*run)(struct call *c), PyObject *self,
+PyObject *kp_call(const struct kp_row *row, PyObject *(*run)(struct kp_call *c), PyObject *self,
                   PyObject *const *args, Py_ssize_t n, PyObject *names) {
-    struct call c;
+    struct kp_call c;
     c.row = row;
     c.self = self;
     c.stream.ctx = NULL;
@@ -350,7 +355,7 @@ PyObject *kp_done_tuple(int rc, mlx_vector_array out) {
     return kp_raise();
 }
 
-int kp_rest_arrays(struct call *c, mlx_vector_array *out) {
+int kp_rest_arrays(struct kp_call *c, mlx_vector_array *out) {
     Py_ssize_t n = c->n_rest;
     PyObject *one =
         n == 1 && (PyList_Check(c->rest[0]) || PyTuple_Check(c->rest[0])) ? c->rest[0] : NULL;

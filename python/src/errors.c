@@ -61,7 +61,7 @@ static PyObject *raise(keel_error_info info) {
 }
 
 PyObject *kp_raise(void) {
-    keel_error_info info;
+    keel_error_info info = {.size = sizeof info};
     if (PyErr_Occurred()) return NULL; /* a callback's own exception is the cause */
     if (!keel_last_error(&info)) {
         if (info.code == KEEL_EINTERRUPTED && kp_raise_signal()) return NULL;

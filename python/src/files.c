@@ -51,8 +51,8 @@ PyObject *kp_dict_of(mlx_map_string_to_array map) {
  * Threads of the library read through these: they take the GIL for it, which is why whoever waits
  * for a value has let it go. After the interpreter began to end, reads fail. */
 static atomic_bool ending;
-/* The load of all arrays in Python files. What is not read when the interpreter ends is cancelled:
- * such arrays are no errors that somebody should have seen. Guarded by the GIL. */
+/* The load of all arrays in Python files. Reads that are not done when the interpreter ends are
+ * cancelled: such arrays are no errors that somebody should have seen. Guarded by the GIL. */
 static keel_load reads;
 /* This thread opens a file, whose header it reads itself: the exception that stops it is kept. On
  * other threads, and later, the library reports the read that failed. */
@@ -143,8 +143,8 @@ static keel_file open_descriptor(int descriptor, enum keel_format format) {
     return file;
 }
 
-/* Reads arrays now. What fails stays in them until somebody reads it; only a signal ends the load.
- */
+/* Reads arrays now. An array keeps its error until somebody reads it; only a signal ends the
+ * load. */
 static int read_now(mlx_map_string_to_array map) {
     mlx_vector_array all = mlx_vector_array_new();
     mlx_map_string_to_array_iterator it = mlx_map_string_to_array_iterator_new(map);
@@ -156,7 +156,7 @@ static int read_now(mlx_map_string_to_array map) {
     mlx_array_free(value);
     mlx_map_string_to_array_iterator_free(it);
     if (!rc) {
-        keel_error_info info;
+        keel_error_info info = {.size = sizeof info};
         KP_UNLOCKED(rc = mlx_eval(all));
         if (rc && (keel_last_error(&info) || info.code != KEEL_EINTERRUPTED)) rc = 0;
     }
@@ -492,7 +492,7 @@ static PyObject *save_npz(PyObject *m, PyObject *args) {
     mlx_map_string_to_array map;
     rc = kp_map_of(&map, arrays);
     if (!rc) {
-        KP_UNLOCKED(rc = keel_save_npz(path, map, compressed != 0));
+        KP_UNLOCKED(rc = keel_npz_save(path, map, compressed != 0));
     }
     mlx_map_string_to_array_free(map);
     return kp_done_none(rc);

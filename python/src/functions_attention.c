@@ -2,7 +2,7 @@
 #include "keel_python.h"
 
 /* mask: "causal", an array, or None. */
-FUNCTION(fast, scaled_dot_product_attention) {
+KP_FUNCTION(fast, scaled_dot_product_attention) {
     mlx_array mask = mlx_array_empty, out = mlx_array_new();
     const char *mode = "";
     PyObject *o = c->v[4].object;

@@ -2,8 +2,8 @@
 #include "keel_python.h"
 
 /* n numbers of a parameter that may be a single one. */
-static int spatial(struct call *c, int i, int n, int *at) {
-    const struct value *v = &c->v[i];
+static int spatial(struct kp_call *c, int i, int n, int *at) {
+    const struct kp_value *v = &c->v[i];
     if (!v->one && v->ints.n != (size_t)n && v->ints.n != 1) {
         PyErr_Format(PyExc_ValueError,
                      "%s(): argument '%s' has %zu numbers, but must have %d, or be one number",
@@ -13,13 +13,13 @@ static int spatial(struct call *c, int i, int n, int *at) {
     for (int k = 0; k < n; k++) at[k] = v->ints.at[v->ints.n == 1 ? 0 : k];
     return 0;
 }
-FUNCTION(core, conv1d) {
+KP_FUNCTION(core, conv1d) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_conv1d(&out, c->v[0].array, c->v[1].array, (int)c->v[2].i, (int)c->v[3].i,
                               (int)c->v[4].i, (int)c->v[5].i, c->stream),
                    out);
 }
-FUNCTION(core, conv2d) {
+KP_FUNCTION(core, conv2d) {
     int s[2], p[2], d[2];
     mlx_array out = mlx_array_new();
     if (spatial(c, 2, 2, s) || spatial(c, 3, 2, p) || spatial(c, 4, 2, d)) return NULL;
@@ -27,7 +27,7 @@ FUNCTION(core, conv2d) {
                               d[1], (int)c->v[5].i, c->stream),
                    out);
 }
-FUNCTION(core, conv3d) {
+KP_FUNCTION(core, conv3d) {
     int s[3], p[3], d[3];
     mlx_array out = mlx_array_new();
     if (spatial(c, 2, 3, s) || spatial(c, 3, 3, p) || spatial(c, 4, 3, d)) return NULL;
@@ -35,14 +35,14 @@ FUNCTION(core, conv3d) {
                               p[2], d[0], d[1], d[2], (int)c->v[5].i, c->stream),
                    out);
 }
-FUNCTION(core, conv_transpose1d) {
+KP_FUNCTION(core, conv_transpose1d) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_conv_transpose1d(&out, c->v[0].array, c->v[1].array, (int)c->v[2].i,
                                         (int)c->v[3].i, (int)c->v[4].i, (int)c->v[5].i,
                                         (int)c->v[6].i, c->stream),
                    out);
 }
-FUNCTION(core, conv_transpose2d) {
+KP_FUNCTION(core, conv_transpose2d) {
     int s[2], p[2], d[2], o[2];
     mlx_array out = mlx_array_new();
     if (spatial(c, 2, 2, s) || spatial(c, 3, 2, p) || spatial(c, 4, 2, d) || spatial(c, 5, 2, o))
@@ -51,7 +51,7 @@ FUNCTION(core, conv_transpose2d) {
                                         d[0], d[1], o[0], o[1], (int)c->v[6].i, c->stream),
                    out);
 }
-FUNCTION(core, conv_transpose3d) {
+KP_FUNCTION(core, conv_transpose3d) {
     int s[3], p[3], d[3], o[3];
     mlx_array out = mlx_array_new();
     if (spatial(c, 2, 3, s) || spatial(c, 3, 3, p) || spatial(c, 4, 3, d) || spatial(c, 5, 3, o))
@@ -83,7 +83,7 @@ static int numbers(PyObject *o, int n, int *at, int other) {
     return 0;
 }
 /* padding: a number, one for each axis, or a pair of lists: before and after. */
-FUNCTION(core, conv_general) {
+KP_FUNCTION(core, conv_general) {
     mlx_array out = mlx_array_new();
     int n = (int)mlx_array_ndim(c->v[0].array) - 2, s[64], low[64], high[64], kernel[64], input[64];
     if (n < 1 || n > 64) {

@@ -3,34 +3,34 @@
 
 #include <math.h>
 
-FUNCTION(core, zeros) {
+KP_FUNCTION(core, zeros) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_zeros(&out, c->v[0].ints.at, c->v[0].ints.n,
                              kp_dtype_or(&c->v[1], MLX_FLOAT32), c->stream),
                    out);
 }
-FUNCTION(core, ones) {
+KP_FUNCTION(core, ones) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_ones(&out, c->v[0].ints.at, c->v[0].ints.n,
                             kp_dtype_or(&c->v[1], MLX_FLOAT32), c->stream),
                    out);
 }
-static PyObject *like(struct call *c, int number) {
+static PyObject *like(struct kp_call *c, int number) {
     mlx_array a = c->v[0].array, out = mlx_array_new(), vals = mlx_array_new_int(number);
     int rc = !vals.ctx ||
              mlx_full_like(&out, a, vals, kp_dtype_or(&c->v[1], mlx_array_dtype(a)), c->stream);
     mlx_array_free(vals);
     return kp_done(rc, out);
 }
-FUNCTION(core, zeros_like) {
+KP_FUNCTION(core, zeros_like) {
     return like(c, 0);
 }
-FUNCTION(core, ones_like) {
+KP_FUNCTION(core, ones_like) {
     return like(c, 1);
 }
 /* The value to fill with: a Python number is made in the wanted dtype at once, so that a float64 is
  * not rounded to float32, and an int that the dtype does not hold raises. */
-static int fill_value(struct call *c, const mlx_dtype *wanted, mlx_array *vals) {
+static int fill_value(struct kp_call *c, const mlx_dtype *wanted, mlx_array *vals) {
     PyObject *o = c->v[1].object;
     if (!wanted || !o || kp_is_array(o)) return kp_one(c, 1, vals);
     *vals = mlx_array_new();
@@ -38,7 +38,7 @@ static int fill_value(struct call *c, const mlx_dtype *wanted, mlx_array *vals) 
     kp_own(c, *vals);
     return 0;
 }
-FUNCTION(core, full) {
+KP_FUNCTION(core, full) {
     mlx_array vals, out = mlx_array_new();
     mlx_dtype dtype = kp_dtype_or(&c->v[2], MLX_FLOAT32);
     if (fill_value(c, c->v[2].given ? &dtype : NULL, &vals)) return NULL;
@@ -46,7 +46,7 @@ FUNCTION(core, full) {
                             kp_dtype_or(&c->v[2], mlx_array_dtype(vals)), c->stream),
                    out);
 }
-FUNCTION(core, full_like) {
+KP_FUNCTION(core, full_like) {
     mlx_array a, vals, out = mlx_array_new();
     mlx_dtype dtype = kp_dtype_or(&c->v[2], mlx_array_dtype(c->v[0].array));
     if (kp_hold(&a, c->v[0].array)) return NULL;
@@ -82,7 +82,7 @@ static int take_bound(struct bound *b, PyObject *o, const char *name) {
 }
 /* start, start + step, ... of whole numbers that double does not hold: the same from 0, whose
  * numbers it does hold, and start added to it. */
-static PyObject *arange_exactly(const struct call *c, const struct bound *at, mlx_dtype dtype) {
+static PyObject *arange_exactly(const struct kp_call *c, const struct bound *at, mlx_dtype dtype) {
     int64_t range;
     if (__builtin_sub_overflow(at[1].i, at[0].i, &range) || range != (int64_t)(double)range)
         return PyErr_Format(PyExc_ValueError,
@@ -98,7 +98,7 @@ static PyObject *arange_exactly(const struct call *c, const struct bound *at, ml
 }
 /* arange(stop), arange(start, stop) or arange(start, stop, step): float32 where one of them is no
  * whole number, int64 where one is beyond int32. */
-FUNCTION(core, arange) {
+KP_FUNCTION(core, arange) {
     PyObject *o[3] = {c->v[0].object, c->v[1].object, c->v[2].object};
     static const char *const names[3] = {"start", "stop", "step"};
     struct bound at[3] = {{0}, {0}, {.f = 1, .i = 1}};
@@ -125,7 +125,7 @@ FUNCTION(core, arange) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_arange(&out, at[0].f, at[1].f, at[2].f, dtype, c->stream), out);
 }
-FUNCTION(core, linspace) {
+KP_FUNCTION(core, linspace) {
     double start = PyFloat_AsDouble(c->v[0].object);
     if (start == -1 && PyErr_Occurred()) return NULL;
     double stop = PyFloat_AsDouble(c->v[1].object);
@@ -137,48 +137,48 @@ FUNCTION(core, linspace) {
         mlx_linspace(&out, start, stop, (int)n, kp_dtype_or(&c->v[4], MLX_FLOAT32), c->stream),
         out);
 }
-FUNCTION(core, eye) {
+KP_FUNCTION(core, eye) {
     mlx_array out = mlx_array_new();
     int n = (int)c->v[0].i, m = c->v[1].given ? (int)c->v[1].i : n;
     return kp_done(
         mlx_eye(&out, n, m, (int)c->v[2].i, kp_dtype_or(&c->v[3], MLX_FLOAT32), c->stream), out);
 }
-FUNCTION(core, identity) {
+KP_FUNCTION(core, identity) {
     mlx_array out = mlx_array_new();
     return kp_done(
         mlx_identity(&out, (int)c->v[0].i, kp_dtype_or(&c->v[1], MLX_FLOAT32), c->stream), out);
 }
-FUNCTION(core, tri) {
+KP_FUNCTION(core, tri) {
     mlx_array out = mlx_array_new();
     int n = (int)c->v[0].i, m = c->v[1].given ? (int)c->v[1].i : n;
     return kp_done(
         mlx_tri(&out, n, m, (int)c->v[2].i, kp_dtype_or(&c->v[3], MLX_FLOAT32), c->stream), out);
 }
-FUNCTION(core, tril) {
+KP_FUNCTION(core, tril) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_tril(&out, c->v[0].array, (int)c->v[1].i, c->stream), out);
 }
-FUNCTION(core, triu) {
+KP_FUNCTION(core, triu) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_triu(&out, c->v[0].array, (int)c->v[1].i, c->stream), out);
 }
-static PyObject *window(struct call *c, int (*f)(mlx_array *, int, const mlx_stream)) {
+static PyObject *window(struct kp_call *c, int (*f)(mlx_array *, int, const mlx_stream)) {
     mlx_array out = mlx_array_new();
     return kp_done(f(&out, (int)c->v[0].i, c->stream), out);
 }
-FUNCTION(core, bartlett) {
+KP_FUNCTION(core, bartlett) {
     return window(c, mlx_bartlett);
 }
-FUNCTION(core, blackman) {
+KP_FUNCTION(core, blackman) {
     return window(c, mlx_blackman);
 }
-FUNCTION(core, hamming) {
+KP_FUNCTION(core, hamming) {
     return window(c, mlx_hamming);
 }
-FUNCTION(core, hanning) {
+KP_FUNCTION(core, hanning) {
     return window(c, mlx_hanning);
 }
-FUNCTION(core, diag) {
+KP_FUNCTION(core, diag) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_diag(&out, c->v[0].array, (int)c->v[1].i, c->stream), out);
 }

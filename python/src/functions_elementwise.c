@@ -4,13 +4,13 @@
 #include "keel/ops.h"
 
 #define UNARY(module, name, f)                      \
-    FUNCTION(module, name) {                        \
+    KP_FUNCTION(module, name) {                     \
         mlx_array a, out = mlx_array_new();         \
         if (kp_one(c, 0, &a)) return NULL;          \
         return kp_done(f(&out, a, c->stream), out); \
     }
 #define BINARY(module, name, f)                        \
-    FUNCTION(module, name) {                           \
+    KP_FUNCTION(module, name) {                        \
         mlx_array a, b, out = mlx_array_new();         \
         if (kp_pair(c, 0, 1, &a, &b)) return NULL;     \
         return kp_done(f(&out, a, b, c->stream), out); \
@@ -88,7 +88,7 @@ BINARY(core, remainder, mlx_remainder)
 BINARY(core, right_shift, mlx_right_shift)
 BINARY(core, subtract, mlx_subtract)
 
-FUNCTION(core, logical_xor) {
+KP_FUNCTION(core, logical_xor) {
     mlx_array a, b, x = mlx_array_new(), y = mlx_array_new(), out = mlx_array_new();
     if (kp_pair(c, 0, 1, &a, &b)) return NULL;
     int rc = mlx_logical_not(&x, a, c->stream) || mlx_logical_not(&y, b, c->stream) ||
@@ -99,12 +99,12 @@ FUNCTION(core, logical_xor) {
     return result;
 }
 
-FUNCTION(core, positive) {
+KP_FUNCTION(core, positive) {
     return kp_new_ref(c->v[0].object);
 }
 
 /* Towards zero: the floor of what is positive, the ceiling of what is negative. */
-FUNCTION(core, trunc) {
+KP_FUNCTION(core, trunc) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
     mlx_dtype d = mlx_array_dtype(a);
     if (d <= MLX_INT64) return kp_done(mlx_array_set(&out, a), out);
@@ -121,19 +121,19 @@ FUNCTION(core, trunc) {
     return result;
 }
 
-FUNCTION(core, divmod) {
+KP_FUNCTION(core, divmod) {
     mlx_array a, b;
     if (kp_pair(c, 0, 1, &a, &b)) return NULL;
     mlx_vector_array out = mlx_vector_array_new();
     return kp_done_list(mlx_divmod(&out, a, b, c->stream), out);
 }
 
-FUNCTION(core, round) {
+KP_FUNCTION(core, round) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_round(&out, c->v[0].array, (int)c->v[1].i, c->stream), out);
 }
 
-FUNCTION(core, clip) {
+KP_FUNCTION(core, clip) {
     mlx_array a = c->v[0].array, bound[2] = {{NULL}, {NULL}}, out = mlx_array_new();
     mlx_dtype dtype = mlx_array_dtype(a);
     if (!c->v[1].given && !c->v[2].given) {
@@ -153,7 +153,7 @@ FUNCTION(core, clip) {
     return kp_done(mlx_clip(&out, a, bound[0], bound[1], c->stream), out);
 }
 
-FUNCTION(core, nan_to_num) {
+KP_FUNCTION(core, nan_to_num) {
     mlx_array a, out = mlx_array_new();
     if (kp_one(c, 0, &a)) return NULL;
     mlx_optional_float high = {.has_value = c->v[2].given, .value = (float)c->v[2].f},
@@ -161,19 +161,19 @@ FUNCTION(core, nan_to_num) {
     return kp_done(mlx_nan_to_num(&out, a, (float)c->v[1].f, high, low, c->stream), out);
 }
 
-FUNCTION(core, allclose) {
+KP_FUNCTION(core, allclose) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_allclose(&out, c->v[0].array, c->v[1].array, c->v[2].f, c->v[3].f,
                                 c->v[4].i != 0, c->stream),
                    out);
 }
-FUNCTION(core, isclose) {
+KP_FUNCTION(core, isclose) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_isclose(&out, c->v[0].array, c->v[1].array, c->v[2].f, c->v[3].f,
                                c->v[4].i != 0, c->stream),
                    out);
 }
-FUNCTION(core, array_equal) {
+KP_FUNCTION(core, array_equal) {
     mlx_array a, b, out = mlx_array_new();
     if (kp_pair(c, 0, 1, &a, &b)) return NULL;
     return kp_done(mlx_array_equal(&out, a, b, c->v[2].i != 0, c->stream), out);

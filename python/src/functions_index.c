@@ -4,7 +4,7 @@
 #include <string.h>
 #include "keel/select.h"
 
-FUNCTION(core, put_along_axis) {
+KP_FUNCTION(core, put_along_axis) {
     mlx_array a = c->v[0].array, indices = c->v[1].array, values = c->v[2].array,
               out = mlx_array_new();
     if (c->v[3].given)
@@ -23,15 +23,15 @@ FUNCTION(core, put_along_axis) {
     return result;
 }
 /* The size in slot i; -1: it is left out. */
-static int size_in(const struct call *c, int i, const char *function, int *size) {
+static int size_in(const struct kp_call *c, int i, const char *function, int *size) {
     *size = c->v[i].given ? (int)c->v[i].i : -1;
     if (!c->v[i].given || *size >= 0) return 0;
     PyErr_Format(PyExc_ValueError, "%s(): size is %d, but must not be negative", function, *size);
     return -1;
 }
-static PyObject *nonzero(struct call *c, const char *function, mlx_array a, int size_slot,
+static PyObject *nonzero(struct kp_call *c, const char *function, mlx_array a, int size_slot,
                          int fill_slot) {
-    const struct value *fill = &c->v[fill_slot];
+    const struct kp_value *fill = &c->v[fill_slot];
     mlx_vector_array out = mlx_vector_array_new();
     int size, each[64];
     const size_t n = mlx_array_ndim(a);
@@ -51,10 +51,10 @@ static PyObject *nonzero(struct call *c, const char *function, mlx_array a, int 
     mlx_array_free(own);
     return kp_done_tuple(rc, out);
 }
-FUNCTION(core, nonzero) {
+KP_FUNCTION(core, nonzero) {
     return nonzero(c, "nonzero", c->v[0].array, 1, 2);
 }
-FUNCTION(core, where) {
+KP_FUNCTION(core, where) {
     mlx_array condition, x, y, out = mlx_array_new();
     if (kp_one(c, 0, &condition)) return NULL;
     if (!c->v[1].given && !c->v[2].given) return nonzero(c, "where", condition, 3, 4);
@@ -69,7 +69,7 @@ FUNCTION(core, where) {
     return kp_done(mlx_where(&out, condition, x, y, c->stream), out);
 }
 typedef int finder(mlx_array *, const mlx_array, int, int, const mlx_stream);
-static PyObject *find(struct call *c, const char *function, finder *f) {
+static PyObject *find(struct kp_call *c, const char *function, finder *f) {
     mlx_array own, out = mlx_array_new();
     int size;
     if (size_in(c, 1, function, &size)) return NULL;
@@ -79,13 +79,13 @@ static PyObject *find(struct call *c, const char *function, finder *f) {
     mlx_array_free(own);
     return kp_done(rc, out);
 }
-FUNCTION(core, flatnonzero) {
+KP_FUNCTION(core, flatnonzero) {
     return find(c, "flatnonzero", keel_flatnonzero);
 }
-FUNCTION(core, argwhere) {
+KP_FUNCTION(core, argwhere) {
     return find(c, "argwhere", keel_argwhere);
 }
-static int mode_in(const struct call *c, int i, const char *function, keel_take_mode *mode) {
+static int mode_in(const struct kp_call *c, int i, const char *function, keel_take_mode *mode) {
     static const char *const names[] = {"error", "clip", "wrap", "fill"};
     for (int k = 0; k < 4; k++) {
         *mode = (keel_take_mode)k;
@@ -101,11 +101,11 @@ static int mode_in(const struct call *c, int i, const char *function, keel_take_
     return -1;
 }
 /* The fill value in slot i; an empty handle: it is left out. */
-static int fill_in(struct call *c, int i, mlx_array *fill) {
+static int fill_in(struct kp_call *c, int i, mlx_array *fill) {
     *fill = mlx_array_empty;
     return c->v[i].given ? kp_one(c, i, fill) : 0;
 }
-FUNCTION(core, take) {
+KP_FUNCTION(core, take) {
     mlx_array indices, fill, out = mlx_array_new();
     keel_take_mode mode;
     if (mode_in(c, 3, "take", &mode) || kp_one(c, 1, &indices) || fill_in(c, 4, &fill)) return NULL;
@@ -115,7 +115,7 @@ FUNCTION(core, take) {
                    out);
 }
 /* Without an axis both arrays are flattened. */
-FUNCTION(core, take_along_axis) {
+KP_FUNCTION(core, take_along_axis) {
     mlx_array a = c->v[0].array, indices = c->v[1].array, fill, out = mlx_array_new();
     keel_take_mode mode;
     if (mode_in(c, 3, "take_along_axis", &mode) || fill_in(c, 4, &fill)) return NULL;

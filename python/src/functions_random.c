@@ -5,9 +5,10 @@
 
 /* ---- the state as Python sees it ----
  * mx.random.state[0] is the state itself, as in MLX: what is written into that array counts for the
- * next draw. The library keeps the state by value, so the array that was handed out is kept beside
- * the count of assignments that it had: another count, and the program has written. Both are in the
- * thread's dict, which Python frees. A draw ends their time: the state is another one then. */
+ * next draw. The library keeps the state by value. So the array that was handed out is kept with
+ * the count of assignments that it had: if the count is another one, the program has written. Both
+ * are in the thread's dict, which Python frees. A draw ends their time: the state is another one
+ * then. */
 static const char *const shown_name = "keel.core.random.state";
 static _Thread_local bool shown; /* the dict has them */
 
@@ -23,7 +24,7 @@ static PyObject *shown_pair(void) {
     return dict ? PyDict_GetItemString(dict, shown_name) : NULL;
 }
 
-/* What was written into the array of the state becomes the state. */
+/* The value that was written into the array of the state becomes the state. */
 static int take_written(void) {
     PyObject *pair = shown_pair();
     if (!pair) return 0;
@@ -33,7 +34,7 @@ static int take_written(void) {
 }
 
 /* Before each draw. 0 where it has a key of its own, in slot i, or the state is ready. */
-static int before_draw(struct call *c, int i) {
+static int before_draw(struct kp_call *c, int i) {
     if (!shown || c->v[i].given) return 0;
     if (take_written()) return -1;
     forget_shown();
@@ -94,24 +95,24 @@ PyMethodDef kp_random_state_methods[] = {
 };
 
 /* ---- keys and draws ---- */
-FUNCTION(random, seed) {
+KP_FUNCTION(random, seed) {
     forget_shown();
     return kp_done_none(mlx_random_seed((uint64_t)c->v[0].i));
 }
-FUNCTION(random, key) {
+KP_FUNCTION(random, key) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_random_key(&out, (uint64_t)c->v[0].i), out);
 }
-FUNCTION(random, split) {
+KP_FUNCTION(random, split) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_random_split_num(&out, c->v[0].array, (int)c->v[1].i, c->stream), out);
 }
 /* Bounds of the drawn numbers: without a shape they give it, broadcast. */
-static int bounds(struct call *c, mlx_array *low, mlx_array *high) {
+static int bounds(struct kp_call *c, mlx_array *low, mlx_array *high) {
     return c->v[0].object && c->v[1].object ? kp_pair(c, 0, 1, low, high)
                                             : kp_one(c, 0, low) || kp_one(c, 1, high);
 }
-FUNCTION(random, uniform) {
+KP_FUNCTION(random, uniform) {
     if (before_draw(c, 4)) return NULL;
     mlx_array low, high, out = mlx_array_new();
     if (bounds(c, &low, &high)) return NULL;
@@ -120,7 +121,7 @@ FUNCTION(random, uniform) {
                                       kp_optional_array(&c->v[4]), c->stream),
                    out);
 }
-FUNCTION(random, randint) {
+KP_FUNCTION(random, randint) {
     if (before_draw(c, 4)) return NULL;
     mlx_array low, high, out = mlx_array_new();
     if (bounds(c, &low, &high)) return NULL;
@@ -129,7 +130,7 @@ FUNCTION(random, randint) {
                                       c->stream),
                    out);
 }
-FUNCTION(random, normal) {
+KP_FUNCTION(random, normal) {
     if (before_draw(c, 4)) return NULL;
     mlx_array loc = mlx_array_empty, scale = mlx_array_empty, out = mlx_array_new();
     mlx_dtype dtype = kp_dtype_or(&c->v[1], MLX_FLOAT32);
@@ -149,7 +150,7 @@ FUNCTION(random, normal) {
                                                kp_optional_array(&c->v[4]), c->stream),
                    out);
 }
-FUNCTION(random, multivariate_normal) {
+KP_FUNCTION(random, multivariate_normal) {
     if (before_draw(c, 4)) return NULL;
     mlx_array out = mlx_array_new();
     return kp_done(mlx_random_multivariate_normal(
@@ -157,7 +158,7 @@ FUNCTION(random, multivariate_normal) {
                        kp_dtype_or(&c->v[3], MLX_FLOAT32), kp_optional_array(&c->v[4]), c->stream),
                    out);
 }
-FUNCTION(random, gumbel) {
+KP_FUNCTION(random, gumbel) {
     if (before_draw(c, 2)) return NULL;
     mlx_array out = mlx_array_new();
     return kp_done(mlx_random_gumbel(&out, c->v[0].ints.at, c->v[0].ints.n,
@@ -165,7 +166,7 @@ FUNCTION(random, gumbel) {
                                      kp_optional_array(&c->v[2]), c->stream),
                    out);
 }
-FUNCTION(random, laplace) {
+KP_FUNCTION(random, laplace) {
     if (before_draw(c, 4)) return NULL;
     mlx_array out = mlx_array_new();
     return kp_done(mlx_random_laplace(&out, c->v[0].ints.at, c->v[0].ints.n,
@@ -182,7 +183,7 @@ static int broadcast_shape(mlx_array a, mlx_array b, mlx_stream s, int *at, size
     mlx_array_free(sum);
     return 0;
 }
-FUNCTION(random, truncated_normal) {
+KP_FUNCTION(random, truncated_normal) {
     if (before_draw(c, 4)) return NULL;
     mlx_array low, high, out = mlx_array_new();
     int own[64];
@@ -198,7 +199,7 @@ FUNCTION(random, truncated_normal) {
                                                kp_optional_array(&c->v[4]), c->stream),
                    out);
 }
-FUNCTION(random, bernoulli) {
+KP_FUNCTION(random, bernoulli) {
     if (before_draw(c, 2)) return NULL;
     mlx_array p, out = mlx_array_new();
     if (kp_one(c, 0, &p)) return NULL;
@@ -207,7 +208,7 @@ FUNCTION(random, bernoulli) {
     return kp_done(mlx_random_bernoulli(&out, p, shape, n, kp_optional_array(&c->v[2]), c->stream),
                    out);
 }
-FUNCTION(random, categorical) {
+KP_FUNCTION(random, categorical) {
     if (before_draw(c, 4)) return NULL;
     mlx_array logits = c->v[0].array, key = kp_optional_array(&c->v[4]), out = mlx_array_new();
     int axis = (int)c->v[1].i;
@@ -222,7 +223,7 @@ FUNCTION(random, categorical) {
                              : mlx_random_categorical(&out, logits, axis, key, c->stream);
     return kp_done(rc, out);
 }
-FUNCTION(random, permutation) {
+KP_FUNCTION(random, permutation) {
     if (before_draw(c, 2)) return NULL;
     mlx_array x, key = kp_optional_array(&c->v[2]), out = mlx_array_new();
     PyObject *o = c->v[0].object;

@@ -4,40 +4,40 @@
 typedef int over_all(mlx_array *, const mlx_array, bool, const mlx_stream);
 typedef int over_axis(mlx_array *, const mlx_array, int, bool, const mlx_stream);
 typedef int over_axes(mlx_array *, const mlx_array, const int *, size_t, bool, const mlx_stream);
-static PyObject *reduce(struct call *c, over_all *all, over_axis *axis, over_axes *axes) {
+static PyObject *reduce(struct kp_call *c, over_all *all, over_axis *axis, over_axes *axes) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
-    struct value *v = &c->v[1];
+    struct kp_value *v = &c->v[1];
     bool keep = c->v[2].i != 0;
     int rc = !v->given ? all(&out, a, keep, c->stream)
              : v->one  ? axis(&out, a, v->ints.at[0], keep, c->stream)
                        : axes(&out, a, v->ints.at, v->ints.n, keep, c->stream);
     return kp_done(rc, out);
 }
-FUNCTION(core, all) {
+KP_FUNCTION(core, all) {
     return reduce(c, mlx_all, mlx_all_axis, mlx_all_axes);
 }
-FUNCTION(core, any) {
+KP_FUNCTION(core, any) {
     return reduce(c, mlx_any, mlx_any_axis, mlx_any_axes);
 }
-FUNCTION(core, logsumexp) {
+KP_FUNCTION(core, logsumexp) {
     return reduce(c, mlx_logsumexp, mlx_logsumexp_axis, mlx_logsumexp_axes);
 }
-FUNCTION(core, max) {
+KP_FUNCTION(core, max) {
     return reduce(c, mlx_max, mlx_max_axis, mlx_max_axes);
 }
-FUNCTION(core, mean) {
+KP_FUNCTION(core, mean) {
     return reduce(c, mlx_mean, mlx_mean_axis, mlx_mean_axes);
 }
-FUNCTION(core, min) {
+KP_FUNCTION(core, min) {
     return reduce(c, mlx_min, mlx_min_axis, mlx_min_axes);
 }
-FUNCTION(core, prod) {
+KP_FUNCTION(core, prod) {
     return reduce(c, mlx_prod, mlx_prod_axis, mlx_prod_axes);
 }
-FUNCTION(core, sum) {
+KP_FUNCTION(core, sum) {
     return reduce(c, mlx_sum, mlx_sum_axis, mlx_sum_axes);
 }
-FUNCTION(core, median) {
+KP_FUNCTION(core, median) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
     int every[64], n = (int)mlx_array_ndim(a);
     const int *axes = c->v[1].given ? c->v[1].ints.at : every;
@@ -46,30 +46,30 @@ FUNCTION(core, median) {
     return kp_done(mlx_median(&out, a, axes, n_axes, c->v[2].i != 0, c->stream), out);
 }
 static PyObject *
-spread(struct call *c, int (*all)(mlx_array *, const mlx_array, bool, int, const mlx_stream),
+spread(struct kp_call *c, int (*all)(mlx_array *, const mlx_array, bool, int, const mlx_stream),
        int (*axes)(mlx_array *, const mlx_array, const int *, size_t, bool, int, const mlx_stream),
        int ddof) {
     mlx_array out = mlx_array_new();
-    struct value *v = &c->v[1];
+    struct kp_value *v = &c->v[1];
     bool keep = c->v[2].i != 0;
     int rc = v->given ? axes(&out, c->v[0].array, v->ints.at, v->ints.n, keep, ddof, c->stream)
                       : all(&out, c->v[0].array, keep, ddof, c->stream);
     return kp_done(rc, out);
 }
-FUNCTION(core, var) {
+KP_FUNCTION(core, var) {
     return spread(c, mlx_var, mlx_var_axes, (int)c->v[3].i);
 }
-FUNCTION(core, std) {
+KP_FUNCTION(core, std) {
     return spread(c, mlx_std, mlx_std_axes, (int)c->v[3].i);
 }
 /* The methods also take `correction`, the array API's name of ddof. */
-FUNCTION(array, var) {
+KP_FUNCTION(array, var) {
     return spread(c, mlx_var, mlx_var_axes, (int)c->v[c->v[4].given ? 4 : 3].i);
 }
-FUNCTION(array, std) {
+KP_FUNCTION(array, std) {
     return spread(c, mlx_std, mlx_std_axes, (int)c->v[c->v[4].given ? 4 : 3].i);
 }
-FUNCTION(core, argmax) {
+KP_FUNCTION(core, argmax) {
     mlx_array out = mlx_array_new();
     bool keep = c->v[2].i != 0;
     return kp_done(c->v[1].given
@@ -77,7 +77,7 @@ FUNCTION(core, argmax) {
                        : mlx_argmax(&out, c->v[0].array, keep, c->stream),
                    out);
 }
-FUNCTION(core, argmin) {
+KP_FUNCTION(core, argmin) {
     mlx_array out = mlx_array_new();
     bool keep = c->v[2].i != 0;
     return kp_done(c->v[1].given

@@ -1,7 +1,7 @@
 /* functions_rope.c - rotary position embedding */
 #include "keel_python.h"
 
-FUNCTION(fast, rope) {
+KP_FUNCTION(fast, rope) {
     mlx_array offset, out = mlx_array_new();
     mlx_optional_float base = {.has_value = c->v[3].given, .value = (float)c->v[3].f};
     int dims = (int)c->v[1].i;

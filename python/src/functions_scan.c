@@ -3,7 +3,7 @@
 
 /* Scans: without an axis over the flattened array. slot: of `reverse`; `dtype` follows where the
  * function has it. */
-static PyObject *scan(struct call *c,
+static PyObject *scan(struct kp_call *c,
                       int (*f)(mlx_array *, const mlx_array, int, bool, bool, const mlx_stream),
                       int dtype) {
     mlx_array a = c->v[0].array, wide = mlx_array_new(), flat = mlx_array_new(),
@@ -24,18 +24,18 @@ static PyObject *scan(struct call *c,
     mlx_array_free(flat);
     return result;
 }
-FUNCTION(core, cumsum) {
+KP_FUNCTION(core, cumsum) {
     return scan(c, mlx_cumsum, 4);
 }
-FUNCTION(core, cumprod) {
+KP_FUNCTION(core, cumprod) {
     return scan(c, mlx_cumprod, 4);
 }
-FUNCTION(core, cummax) {
+KP_FUNCTION(core, cummax) {
     return scan(c, mlx_cummax, 0);
 }
-FUNCTION(core, cummin) {
+KP_FUNCTION(core, cummin) {
     return scan(c, mlx_cummin, 0);
 }
-FUNCTION(core, logcumsumexp) {
+KP_FUNCTION(core, logcumsumexp) {
     return scan(c, mlx_logcumsumexp, 0);
 }

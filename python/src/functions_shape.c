@@ -7,13 +7,13 @@ static PyObject *too_many_axes(const char *function) {
     PyErr_Format(PyExc_ValueError, "%s() takes arrays of at most 64 axes", function);
     return NULL;
 }
-FUNCTION(core, reshape) {
+KP_FUNCTION(core, reshape) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_reshape(&out, c->v[0].array, c->v[1].ints.at, c->v[1].ints.n, c->stream),
                    out);
 }
 /* The ints of *args: reshape(2, 3) and reshape((2, 3)). -1: they do not fit; *n stays. */
-static int rest_ints(struct call *c, int *at, size_t *n, size_t max) {
+static int rest_ints(struct kp_call *c, int *at, size_t *n, size_t max) {
     char what[80];
     PyOS_snprintf(what, sizeof what, "%s(): a number", c->row->name);
     PyObject *one = c->n_rest == 1 && !PyIndex_Check(c->rest[0]) ? c->rest[0] : NULL;
@@ -32,14 +32,14 @@ static int rest_ints(struct call *c, int *at, size_t *n, size_t max) {
     *n = (size_t)count;
     return 0;
 }
-FUNCTION(array, reshape) {
+KP_FUNCTION(array, reshape) {
     int at[64];
     size_t n;
     mlx_array out = mlx_array_new();
     if (rest_ints(c, at, &n, 64)) return NULL;
     return kp_done(mlx_reshape(&out, c->v[0].array, at, n, c->stream), out);
 }
-FUNCTION(array, transpose) {
+KP_FUNCTION(array, transpose) {
     int at[64];
     size_t n = 0;
     mlx_array a = c->v[0].array, out = mlx_array_new();
@@ -49,57 +49,57 @@ FUNCTION(array, transpose) {
                         : mlx_transpose_axes(&out, a, at, n, c->stream),
                    out);
 }
-FUNCTION(core, transpose) {
+KP_FUNCTION(core, transpose) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
-    struct value *v = &c->v[1];
+    struct kp_value *v = &c->v[1];
     return kp_done(v->given ? mlx_transpose_axes(&out, a, v->ints.at, v->ints.n, c->stream)
                             : mlx_transpose(&out, a, c->stream),
                    out);
 }
-FUNCTION(core, matrix_transpose) {
+KP_FUNCTION(core, matrix_transpose) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_swapaxes(&out, c->v[0].array, -2, -1, c->stream), out);
 }
-FUNCTION(core, swapaxes) {
+KP_FUNCTION(core, swapaxes) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_swapaxes(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, c->stream),
                    out);
 }
-FUNCTION(core, moveaxis) {
+KP_FUNCTION(core, moveaxis) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_moveaxis(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, c->stream),
                    out);
 }
-FUNCTION(core, flatten) {
+KP_FUNCTION(core, flatten) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_flatten(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, c->stream),
                    out);
 }
-FUNCTION(core, unflatten) {
+KP_FUNCTION(core, unflatten) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_unflatten(&out, c->v[0].array, (int)c->v[1].i, c->v[2].ints.at,
                                  c->v[2].ints.n, c->stream),
                    out);
 }
-FUNCTION(core, expand_dims) {
+KP_FUNCTION(core, expand_dims) {
     mlx_array out = mlx_array_new();
     return kp_done(
         mlx_expand_dims_axes(&out, c->v[0].array, c->v[1].ints.at, c->v[1].ints.n, c->stream), out);
 }
-FUNCTION(core, squeeze) {
+KP_FUNCTION(core, squeeze) {
     mlx_array out = mlx_array_new();
-    struct value *v = &c->v[1];
+    struct kp_value *v = &c->v[1];
     return kp_done(v->given
                        ? mlx_squeeze_axes(&out, c->v[0].array, v->ints.at, v->ints.n, c->stream)
                        : mlx_squeeze(&out, c->v[0].array, c->stream),
                    out);
 }
-FUNCTION(core, broadcast_to) {
+KP_FUNCTION(core, broadcast_to) {
     mlx_array a, out = mlx_array_new();
     if (kp_one(c, 0, &a)) return NULL;
     return kp_done(mlx_broadcast_to(&out, a, c->v[1].ints.at, c->v[1].ints.n, c->stream), out);
 }
-FUNCTION(core, as_strided) {
+KP_FUNCTION(core, as_strided) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
     const int *shape = c->v[1].given ? c->v[1].ints.at : mlx_array_shape(a);
     size_t n = c->v[1].given ? c->v[1].ints.n : mlx_array_ndim(a);
@@ -120,18 +120,18 @@ FUNCTION(core, as_strided) {
     return kp_done(
         mlx_as_strided(&out, a, shape, n, strides, n_strides, (size_t)c->v[3].i, c->stream), out);
 }
-FUNCTION(core, broadcast_arrays) {
+KP_FUNCTION(core, broadcast_arrays) {
     mlx_vector_array in, out = mlx_vector_array_new();
     if (kp_rest_arrays(c, &in)) return NULL;
     return kp_done_list(mlx_broadcast_arrays(&out, in, c->stream), out);
 }
-FUNCTION(core, meshgrid) {
+KP_FUNCTION(core, meshgrid) {
     mlx_vector_array in, out = mlx_vector_array_new();
     if (kp_rest_arrays(c, &in)) return NULL;
     const char *indexing = c->v[2].given ? c->v[2].str : "xy";
     return kp_done_tuple(mlx_meshgrid(&out, in, c->v[1].i != 0, indexing, c->stream), out);
 }
-static PyObject *at_least(struct call *c,
+static PyObject *at_least(struct kp_call *c,
                           int (*f)(mlx_array *, const mlx_array, const mlx_stream)) {
     mlx_vector_array in;
     if (kp_rest_arrays(c, &in)) return NULL;
@@ -150,29 +150,29 @@ static PyObject *at_least(struct call *c,
     }
     return list;
 }
-FUNCTION(core, atleast_1d) {
+KP_FUNCTION(core, atleast_1d) {
     return at_least(c, mlx_atleast_1d);
 }
-FUNCTION(core, atleast_2d) {
+KP_FUNCTION(core, atleast_2d) {
     return at_least(c, mlx_atleast_2d);
 }
-FUNCTION(core, atleast_3d) {
+KP_FUNCTION(core, atleast_3d) {
     return at_least(c, mlx_atleast_3d);
 }
-FUNCTION(core, repeat) {
+KP_FUNCTION(core, repeat) {
     mlx_array out = mlx_array_new();
     return kp_done(c->v[2].given ? mlx_repeat_axis(&out, c->v[0].array, (int)c->v[1].i,
                                                    (int)c->v[2].i, c->stream)
                                  : mlx_repeat(&out, c->v[0].array, (int)c->v[1].i, c->stream),
                    out);
 }
-FUNCTION(core, tile) {
+KP_FUNCTION(core, tile) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_tile(&out, c->v[0].array, c->v[1].ints.at, c->v[1].ints.n, c->stream), out);
 }
-FUNCTION(core, roll) {
+KP_FUNCTION(core, roll) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
-    struct value *shift = &c->v[1], *axis = &c->v[2];
+    struct kp_value *shift = &c->v[1], *axis = &c->v[2];
     int rc, one[64];
     if (!axis->given) {
         rc = mlx_roll(&out, a, shift->ints.at, shift->ints.n, c->stream);
@@ -190,7 +190,7 @@ FUNCTION(core, roll) {
     }
     return kp_done(rc, out);
 }
-FUNCTION(core, flip) {
+KP_FUNCTION(core, flip) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
     int n = (int)mlx_array_ndim(a), start[64], stop[64], step[64];
     if (n > 64) return too_many_axes("flip");
@@ -208,20 +208,20 @@ FUNCTION(core, flip) {
     size_t axes = (size_t)n;
     return kp_done(mlx_slice(&out, a, start, axes, stop, axes, step, axes, c->stream), out);
 }
-FUNCTION(core, diagonal) {
+KP_FUNCTION(core, diagonal) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_diagonal(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, (int)c->v[3].i,
                                 c->stream),
                    out);
 }
-FUNCTION(core, trace) {
+KP_FUNCTION(core, trace) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
     mlx_dtype dtype = kp_dtype_or(&c->v[4], mlx_array_dtype(a));
     return kp_done(
         mlx_trace(&out, a, (int)c->v[1].i, (int)c->v[2].i, (int)c->v[3].i, dtype, c->stream), out);
 }
 /* pad_width: a number, one pair for all axes, or a pair (or a number) for each axis. */
-FUNCTION(core, pad) {
+KP_FUNCTION(core, pad) {
     mlx_array a = c->v[0].array, value, out = mlx_array_new();
     int n = (int)mlx_array_ndim(a), axes[64], low[64], high[64];
     mlx_dtype dtype = mlx_array_dtype(a);

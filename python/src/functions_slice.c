@@ -1,16 +1,16 @@
 /* functions_slice.c - slices and splits */
 #include "keel_python.h"
 
-FUNCTION(core, split) {
+KP_FUNCTION(core, split) {
     mlx_vector_array out = mlx_vector_array_new();
-    struct value *v = &c->v[1];
+    struct kp_value *v = &c->v[1];
     int axis = (int)c->v[2].i;
     return kp_done_list(
         v->one ? mlx_split(&out, c->v[0].array, v->ints.at[0], axis, c->stream)
                : mlx_split_sections(&out, c->v[0].array, v->ints.at, v->ints.n, axis, c->stream),
         out);
 }
-FUNCTION(core, unstack) {
+KP_FUNCTION(core, unstack) {
     mlx_array a = c->v[0].array;
     int axis = (int)c->v[1].i, n = mlx_array_dim(a, axis);
     if (PyErr_Occurred() || axis >= (int)mlx_array_ndim(a) || axis < -(int)mlx_array_ndim(a))
@@ -31,13 +31,13 @@ FUNCTION(core, unstack) {
     Py_DECREF(out);
     return kp_raise();
 }
-FUNCTION(core, slice) {
+KP_FUNCTION(core, slice) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_slice_dynamic(&out, c->v[0].array, c->v[1].array, c->v[2].ints.at,
                                      c->v[2].ints.n, c->v[3].ints.at, c->v[3].ints.n, c->stream),
                    out);
 }
-FUNCTION(core, slice_update) {
+KP_FUNCTION(core, slice_update) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_slice_update_dynamic(&out, c->v[0].array, c->v[1].array, c->v[2].array,
                                             c->v[3].ints.at, c->v[3].ints.n, c->stream),

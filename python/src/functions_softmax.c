@@ -1,9 +1,9 @@
 /* functions_softmax.c - softmax */
 #include "keel_python.h"
 
-FUNCTION(core, softmax) {
+KP_FUNCTION(core, softmax) {
     mlx_array out = mlx_array_new();
-    struct value *v = &c->v[1];
+    struct kp_value *v = &c->v[1];
     bool precise = c->v[2].i != 0;
     int rc = !v->given ? mlx_softmax(&out, c->v[0].array, precise, c->stream)
              : v->one

@@ -1,13 +1,13 @@
 /* functions_sort.c - sorting, parts of the order, the k largest */
 #include "keel_python.h"
 
-FUNCTION(core, sort) {
+KP_FUNCTION(core, sort) {
     mlx_array out = mlx_array_new();
     return kp_done(c->v[1].given ? mlx_sort_axis(&out, c->v[0].array, (int)c->v[1].i, c->stream)
                                  : mlx_sort(&out, c->v[0].array, c->stream),
                    out);
 }
-FUNCTION(core, argsort) {
+KP_FUNCTION(core, argsort) {
     mlx_array out = mlx_array_new();
     return kp_done(c->v[1].given ? mlx_argsort_axis(&out, c->v[0].array, (int)c->v[1].i, c->stream)
                                  : mlx_argsort(&out, c->v[0].array, c->stream),
@@ -21,12 +21,12 @@ FUNCTION(core, argsort) {
                                    : without(&out, c->v[0].array, k, c->stream),                  \
                      out);                                                                        \
     return result
-FUNCTION(core, partition) {
+KP_FUNCTION(core, partition) {
     KTH(partition, mlx_partition_axis, mlx_partition);
 }
-FUNCTION(core, argpartition) {
+KP_FUNCTION(core, argpartition) {
     KTH(argpartition, mlx_argpartition_axis, mlx_argpartition);
 }
-FUNCTION(core, topk) {
+KP_FUNCTION(core, topk) {
     KTH(topk, mlx_topk_axis, mlx_topk);
 }

@@ -105,7 +105,7 @@ static int add_rest(struct kp_key *k, const int *shape, int axis, int end) {
     return 0;
 }
 
-/* What a part of a key needs to know of the array. */
+/* The facts about the array that a part of a key needs. */
 struct target {
     const int *shape;
     int ndim;
@@ -191,7 +191,8 @@ static int add_list(struct kp_key *k, PyObject *o, int axis, const struct target
     return add_array(k, a, axis, t);
 }
 
-/* What is not of a type of Python or of this module: integers and arrays of NumPy, and others. */
+/* Parts of a key of other types than Python's and this module's: integers and arrays of NumPy, and
+ * others. */
 static int add_other(struct kp_key *k, PyObject *o, int axis, int extent, const struct target *t) {
     PyObject *ndim =
         PyObject_GetAttrString(o, "ndim"); /* some arrays of one element are an index */
@@ -243,8 +244,8 @@ static int add(struct kp_key *k, PyObject *o, int axis, const struct target *t) 
     return !rc && k->n_arrays > n && !fits ? 1 : rc;
 }
 
-/* How many axes of the array a part of a key stands for: those of a mask. Parts that turn out
- * otherwise are found when they are added. */
+/* The number of axes of the array that a part of a key stands for: a mask stands for as many as it
+ * has itself. Parts that turn out otherwise are found when they are added. */
 static int axes_of(PyObject *o) {
     if (o == Py_None || o == Py_Ellipsis) return 0;
     if (kp_is_array(o)) {

@@ -117,8 +117,8 @@ static int write_slice(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_
 
 /* ---- arrays ----
  * One scatter: an index for each axis that the key does not leave whole. A slice of step 1 is a
- * window that begins at its start; other slices become arrays of indices, whose axes come after
- * those of the key's own arrays. */
+ * window that begins at its start; other slices become arrays of indices, whose axes come after the
+ * axes of the key's own arrays. */
 typedef int scatterer(mlx_array *, const mlx_array, const mlx_vector_array, const mlx_array,
                       const int *, size_t, const mlx_stream);
 static scatterer *const scatterers[] = {mlx_scatter,      mlx_scatter_add,  mlx_scatter_add,
@@ -170,8 +170,8 @@ static int scatter_indices(mlx_vector_array to, int *axes, int *windows, const s
     return rc ? -1 : n;
 }
 
-/* *out = v broadcast to what a[key] would be, for extents that are not known: those of the key's
- * slices are numbers of the key. */
+/* *out = v broadcast to the shape that a[key] would have, where extents are not known; the extents
+ * of the key's slices are numbers of the key. */
 static int broadcast_to_part(mlx_array *out, mlx_array a, mlx_array v, const struct kp_key *k,
                              const struct kp_layout *l, mlx_stream s) {
     mlx_array part = mlx_array_new();
@@ -253,8 +253,8 @@ static int write_arrays(mlx_array *out, mlx_array a, const struct kp_key *k,
 /* ---- all keys ---- */
 /* MLX lays out the value of an assignment as if ints were not index arrays, which differs from
  * a[key] where other axes separate an int from an array: then a value is read in that way if it
- * fits, so that programs written for MLX do what they did, and else as a[key] is laid out. What
- * a[key] itself gave, for `a[key] += 1`, is always read as it was made. */
+ * fits, so that programs written for MLX do what they did, and else as a[key] is laid out. A value
+ * that a[key] itself gave, for `a[key] += 1`, is always read as it was made. */
 static int choose_layout(struct kp_layout *l, const struct kp_key *k, mlx_array v,
                          bool made_by_index) {
     if (kp_layout_of(l, k, false)) return -1;

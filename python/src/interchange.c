@@ -303,7 +303,7 @@ static int takes_version_1(PyObject *version) {
     return -1;
 }
 
-FUNCTION(array, __dlpack__) {
+KP_FUNCTION(array, __dlpack__) {
     int versioned = takes_version_1(c->v[2].object);
     if (versioned < 0) return NULL;
     bool copy = c->v[4].given && PyObject_IsTrue(c->v[4].object) == 1;
@@ -343,7 +343,7 @@ FUNCTION(array, __dlpack__) {
     if (!capsule) drop(e);
     return capsule;
 }
-FUNCTION(array, __dlpack_device__) {
+KP_FUNCTION(array, __dlpack_device__) {
     (void)c;
     return Py_BuildValue("(ii)", DL_CPU, 0);
 }
@@ -414,7 +414,7 @@ static char *gather_tensor(const struct dl_tensor *t, const int *shape, size_t n
     return copy;
 }
 
-/* Whether the elements lie one behind the other. */
+/* Whether the elements follow each other without gaps, in row-major order. */
 static bool is_packed(const struct dl_tensor *t) {
     int64_t expected = 1;
     for (int i = t->ndim; t->strides && i--;) {
@@ -510,7 +510,7 @@ int kp_from_dlpack(mlx_array *out, PyObject *o, const mlx_dtype *dtype);
 int kp_from_dlpack(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
     return from_dlpack(out, o, true, true, dtype && *dtype == MLX_FLOAT64);
 }
-FUNCTION(core, from_dlpack) {
+KP_FUNCTION(core, from_dlpack) {
     mlx_array out = mlx_array_new();
     PyObject *copy = c->v[1].given ? c->v[1].object : Py_None;
     int wanted = copy == Py_None ? -1 : PyObject_IsTrue(copy);

@@ -2,7 +2,7 @@
  *
  * A Python call goes through three steps: the entry that rows.py made from the type stubs hands the
  * arguments to kp_call, which converts them by the row of the function; the implementation, marked
- * with FUNCTION, calls the C API; kp_done makes a Python array of the result, or raises what the
+ * with KP_FUNCTION, calls the C API; kp_done makes a Python array of the result, or raises what the
  * library reported. All of it runs with the GIL held; what may wait lets it go (KP_UNLOCKED). */
 #ifndef KEEL_PYTHON_H
 #define KEEL_PYTHON_H
@@ -77,7 +77,7 @@ enum kp_kind {
 };
 enum kp_how { H_POSITIONAL, H_EITHER, H_KEYWORD, H_REST, H_HIDDEN };
 
-struct value {
+struct kp_value {
     bool given; /* false: left out, or None */
     bool one;   /* K_INTS: a single int */
     union {
@@ -93,30 +93,30 @@ struct value {
     };
     PyObject *object; /* borrowed */
 };
-struct parameter {
+struct kp_parameter {
     const char *name;
     uint8_t kind, how, slot;
     bool required, none;
-    struct value value; /* when it is left out */
+    struct kp_value value; /* when it is left out */
     PyObject *interned;
 };
-struct row {
+struct kp_row {
     const char *name;
-    struct parameter *parameters;
+    struct kp_parameter *parameters;
     int n, n_positional, rest, n_slots;
-    bool no_stream; /* the call needs no default stream, see DEVICE_FUNCTION */
+    bool no_stream; /* the call needs no default stream, see KP_DEVICE_FUNCTION */
 };
 
-/* An int32 of an int, or of anything with __index__. What is beyond int32 raises TypeError, as in
+/* An int32 of an int, or of anything with __index__. A number beyond int32 raises TypeError, as in
  * MLX; `what` names it: "eye(): argument 'n'". */
 int kp_int32(const char *what, PyObject *o, int *out);
 
 #define KP_MAX_PARAMETERS 20
 #define KP_MAX_INTS 160
-struct call {
-    const struct row *row;
+struct kp_call {
+    const struct kp_row *row;
     PyObject *self; /* the module, or the array whose method is called */
-    struct value v[KP_MAX_PARAMETERS];
+    struct kp_value v[KP_MAX_PARAMETERS];
     mlx_stream stream;     /* borrowed: the stream given, or the thread's default one */
     PyObject *const *rest; /* of a function with *args */
     Py_ssize_t n_rest;
@@ -134,26 +134,26 @@ struct kp_text {
     const char *module, *name, *text;
 };
 extern const struct kp_text kp_texts[]; /* docstrings of what is made in Python */
-extern struct row *const kp_rows[];
+extern struct kp_row *const kp_rows[];
 extern const struct kp_alias kp_aliases[];
 extern PyMethodDef kp_core_methods[], kp_fast_methods[], kp_random_methods[], kp_array_methods[];
 
-PyObject *kp_call(const struct row *row, PyObject *(*run)(struct call *c), PyObject *self,
+PyObject *kp_call(const struct kp_row *row, PyObject *(*run)(struct kp_call *c), PyObject *self,
                   PyObject *const *args, Py_ssize_t n, PyObject *names);
 int kp_intern_names(void);
 /* The arrays of *args, or of the one list that stands there. -1: an exception is set. *out belongs
  * to the call. */
-int kp_rest_arrays(struct call *c, mlx_vector_array *out);
+int kp_rest_arrays(struct kp_call *c, mlx_vector_array *out);
 
-/* FUNCTION(module, name) { ... }: the implementation of a function of the stubs. rows.py looks for
- * this line. */
-#define FUNCTION(module, name)                      \
-    PyObject *kp_##module##_##name(struct call *c); \
-    PyObject *kp_##module##_##name(struct call *c)
+/* KP_FUNCTION(module, name) { ... }: the implementation of a function of the stubs. rows.py looks
+ * for this line. */
+#define KP_FUNCTION(module, name)                      \
+    PyObject *kp_##module##_##name(struct kp_call *c); \
+    PyObject *kp_##module##_##name(struct kp_call *c)
 
 /* The same for a function about devices: it is called without a default stream, since looking that
  * up chooses the default device. */
-#define DEVICE_FUNCTION(module, name) FUNCTION(module, name)
+#define KP_DEVICE_FUNCTION(module, name) KP_FUNCTION(module, name)
 
 /* The result of a call of the C API: an array, or the exception that its error becomes. */
 PyObject *kp_done(int rc, mlx_array out);
@@ -161,11 +161,11 @@ PyObject *kp_done_list(int rc, mlx_vector_array out);
 PyObject *kp_done_tuple(int rc, mlx_vector_array out);
 PyObject *kp_done_none(int rc);
 
-/* What a parameter that may be left out stands for. */
-static inline mlx_array kp_optional_array(const struct value *v) {
+/* The array of a parameter that may be left out; empty when it was. */
+static inline mlx_array kp_optional_array(const struct kp_value *v) {
     return v->given ? v->array : mlx_array_empty;
 }
-static inline mlx_dtype kp_dtype_or(const struct value *v, mlx_dtype other) {
+static inline mlx_dtype kp_dtype_or(const struct kp_value *v, mlx_dtype other) {
     return v->given ? (mlx_dtype)v->i : other;
 }
 
@@ -173,6 +173,12 @@ static inline mlx_dtype kp_dtype_or(const struct value *v, mlx_dtype other) {
 /* An array of what Python has: a number, nested lists, an object with a buffer, DLPack or
  * __array__. *dtype, when given, decides; *weak: a scalar takes that dtype if it can hold it. */
 int kp_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const mlx_dtype *weak);
+enum { KP_MAX_NESTING = 32 }; /* of lists, and axes of a buffer */
+/* a converted to `to`, now and on the CPU: what Python's values become is a constant, also when it
+ * is made while a function is traced, and no device's work is waited for. */
+int kp_constant(mlx_array *out, mlx_array a, mlx_dtype to);
+/* An array of an object with a buffer; -1 with an exception when it has none. */
+int kp_buffer_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype);
 /* Numbers of others, as a buffer or DLPack has them, are checked before they are believed.
  * kp_count: the number of elements; false where an extent is negative or the bytes do not fit into
  * memory. kp_extents: the extents as the C API takes them; -1 with an exception where one is
@@ -186,10 +192,10 @@ void kp_normalise_bools(char *data, size_t n);
 bool kp_is_operand(PyObject *o);
 /* Operands of a binary operation from two slots of kind K_SCALAR: a Python scalar takes the dtype
  * of the other operand. The handles live as long as the call. */
-int kp_pair(struct call *c, int i, int j, mlx_array *a, mlx_array *b);
-int kp_one(struct call *c, int i, mlx_array *a);
+int kp_pair(struct kp_call *c, int i, int j, mlx_array *a, mlx_array *b);
+int kp_one(struct kp_call *c, int i, mlx_array *a);
 /* Keeps a handle until the call ends. */
-void kp_own(struct call *c, mlx_array a);
+void kp_own(struct kp_call *c, mlx_array a);
 int kp_pair_of(PyObject *x, PyObject *y, mlx_array *a, mlx_array *b, mlx_array owned[2]);
 
 /* ---- streams ---- */
@@ -214,7 +220,8 @@ struct kp_unlocked {
 };
 struct kp_unlocked kp_unlock(void);
 void kp_lock(struct kp_unlocked u);
-/* Without the GIL. What waits in it fails with KEEL_EINTERRUPTED when a signal's handler raises. */
+/* Runs it without the GIL. A wait in it fails with KEEL_EINTERRUPTED when a signal handler
+ * raises. */
 #define KP_UNLOCKED(statement)                      \
     do {                                            \
         struct kp_unlocked _unlocked = kp_unlock(); \

@@ -5,41 +5,41 @@ static PyObject *bytes_now(int (*f)(size_t *)) {
     size_t n;
     return f(&n) ? kp_raise() : PyLong_FromSize_t(n);
 }
-FUNCTION(core, get_active_memory) {
+KP_FUNCTION(core, get_active_memory) {
     (void)c;
     return bytes_now(mlx_get_active_memory);
 }
-FUNCTION(core, get_cache_memory) {
+KP_FUNCTION(core, get_cache_memory) {
     (void)c;
     return bytes_now(mlx_get_cache_memory);
 }
-FUNCTION(core, get_peak_memory) {
+KP_FUNCTION(core, get_peak_memory) {
     (void)c;
     return bytes_now(mlx_get_peak_memory);
 }
-FUNCTION(core, get_memory_limit) {
+KP_FUNCTION(core, get_memory_limit) {
     (void)c;
     return bytes_now(mlx_get_memory_limit);
 }
-FUNCTION(core, reset_peak_memory) {
+KP_FUNCTION(core, reset_peak_memory) {
     (void)c;
     return kp_done_none(mlx_reset_peak_memory());
 }
-FUNCTION(core, clear_cache) {
+KP_FUNCTION(core, clear_cache) {
     (void)c;
     return kp_done_none(mlx_clear_cache());
 }
-static PyObject *set_limit(struct call *c, int (*f)(size_t *, size_t)) {
+static PyObject *set_limit(struct kp_call *c, int (*f)(size_t *, size_t)) {
     size_t old;
     return f(&old, (size_t)c->v[0].i) ? kp_raise() : PyLong_FromSize_t(old);
 }
-FUNCTION(core, set_cache_limit) {
+KP_FUNCTION(core, set_cache_limit) {
     return set_limit(c, mlx_set_cache_limit);
 }
-FUNCTION(core, set_memory_limit) {
+KP_FUNCTION(core, set_memory_limit) {
     return set_limit(c, mlx_set_memory_limit);
 }
-FUNCTION(core, set_wired_limit) {
+KP_FUNCTION(core, set_wired_limit) {
     return set_limit(c, mlx_set_wired_limit);
 }
 

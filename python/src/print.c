@@ -1,4 +1,4 @@
-/* print.c - arrays as text with a chosen number of digits behind the point */
+/* print.c - arrays as text with a chosen number of digits after the point */
 #include "keel_python.h"
 
 #include <math.h>
@@ -100,7 +100,7 @@ static PyObject *get_precision(PyObject *m, PyObject *none) {
 }
 static PyMethodDef functions[] = {
     {"_set_print_precision", set_precision, METH_O,
-     "Digits behind the point of printed floats, in this thread."},
+     "Digits after the point of printed floats, in this thread."},
     {"_print_precision", get_precision, METH_NOARGS,
      "The digits that _set_print_precision set, or -1."},
     {0},

@@ -118,9 +118,9 @@ PyObject *kp_tolist(mlx_array of) {
     return out;
 }
 
-FUNCTION(array, item) {
+KP_FUNCTION(array, item) {
     return kp_item(c->v[0].array);
 }
-FUNCTION(array, tolist) {
+KP_FUNCTION(array, tolist) {
     return kp_tolist(c->v[0].array);
 }

@@ -237,8 +237,9 @@ static PyObject *vmap(PyObject *m, PyObject *args) {
 /* ---- functions over flat lists: compiled, with checkpoints, with rules of their own ---- */
 struct flat {
     PyObject_HEAD mlx_closure cls;
-    /* What a compiled closure calls. Only the closure holds it, and only this object the closure,
-     * so the garbage collector may look through both. NULL where nodes of graphs share it. */
+    /* The function that a compiled closure calls. Only the closure holds it, and only this object
+     * the closure, so the garbage collector may look through both. NULL where nodes of graphs share
+     * it. */
     struct dropped *compiled;
 };
 static PyTypeObject *flat_type;
@@ -452,7 +453,7 @@ static int collect(mlx_vector_array v, PyObject *o, int depth) {
             return -1;
     return 0;
 }
-static PyObject *evaluate(struct call *c, int (*f)(const mlx_vector_array)) {
+static PyObject *evaluate(struct kp_call *c, int (*f)(const mlx_vector_array)) {
     mlx_vector_array v = mlx_vector_array_new();
     int rc = 0;
     for (Py_ssize_t i = 0; i < c->n_rest && !rc; i++) rc = collect(v, c->rest[i], 0);
@@ -463,14 +464,14 @@ static PyObject *evaluate(struct call *c, int (*f)(const mlx_vector_array)) {
     mlx_vector_array_free(v);
     return rc ? NULL : kp_new_ref(Py_None);
 }
-FUNCTION(core, eval) {
+KP_FUNCTION(core, eval) {
     return evaluate(c, mlx_eval);
 }
-FUNCTION(core, async_eval) {
+KP_FUNCTION(core, async_eval) {
     return evaluate(c, mlx_async_eval);
 }
 
-FUNCTION(core, depends) {
+KP_FUNCTION(core, depends) {
     mlx_vector_array in[2] = {{NULL}, {NULL}}, out = mlx_vector_array_new();
     int rc = 0;
     for (int i = 0; i < 2 && !rc; i++) {
@@ -489,12 +490,12 @@ FUNCTION(core, depends) {
     return one;
 }
 static bool disabled; /* a disabled compile calls the Python function itself */
-FUNCTION(core, enable_compile) {
+KP_FUNCTION(core, enable_compile) {
     (void)c;
     disabled = false;
     return kp_done_none(mlx_enable_compile());
 }
-FUNCTION(core, disable_compile) {
+KP_FUNCTION(core, disable_compile) {
     (void)c;
     disabled = true;
     return kp_done_none(mlx_disable_compile());
@@ -505,7 +506,7 @@ static PyObject *compile_disabled(PyObject *m, PyObject *none) {
     return PyBool_FromLong(disabled);
 }
 
-/* _signature(arrays, shapeless): what a plan depends on besides values, the dtype and shape (the
+/* _signature(arrays, shapeless): the facts that a plan depends on, the dtype and shape (or the
  * rank) of each array, as bytes. None where something else than an array stands in the list or
  * tuple, or compilation is disabled. */
 static PyObject *signature(PyObject *m, PyObject *const *args, Py_ssize_t n_args) {

@@ -309,7 +309,7 @@ static int device_of(PyObject *o, mlx_device *out) {
     return out->ctx ? 0 : kp_check(1);
 }
 
-DEVICE_FUNCTION(core, default_device) {
+KP_DEVICE_FUNCTION(core, default_device) {
     (void)c;
     mlx_device d = mlx_device_new();
     mlx_device_type type;
@@ -321,7 +321,7 @@ DEVICE_FUNCTION(core, default_device) {
     mlx_device_free(d);
     return make_device(type, index);
 }
-DEVICE_FUNCTION(core, set_default_device) {
+KP_DEVICE_FUNCTION(core, set_default_device) {
     mlx_device d;
     if (device_of(c->v[0].object, &d)) return NULL;
     int rc = mlx_set_default_device(d);
@@ -330,7 +330,7 @@ DEVICE_FUNCTION(core, set_default_device) {
     kp_defaults_changed();
     return kp_done_none(rc);
 }
-DEVICE_FUNCTION(core, default_stream) {
+KP_DEVICE_FUNCTION(core, default_stream) {
     mlx_device d;
     mlx_stream s = mlx_stream_new();
     if (device_of(c->v[0].object, &d)) return NULL;
@@ -338,7 +338,7 @@ DEVICE_FUNCTION(core, default_stream) {
     mlx_device_free(d);
     return rc ? kp_raise() : make_stream(kp_stream_type, s);
 }
-DEVICE_FUNCTION(core, set_default_stream) {
+KP_DEVICE_FUNCTION(core, set_default_stream) {
     PyObject *o = c->v[0].object;
     mlx_stream s;
     if (Py_TYPE(o) != kp_stream_type && Py_TYPE(o) != kp_local_stream_type) {
@@ -350,14 +350,14 @@ DEVICE_FUNCTION(core, set_default_stream) {
     kp_defaults_changed();
     return kp_done_none(rc);
 }
-DEVICE_FUNCTION(core, new_stream) {
+KP_DEVICE_FUNCTION(core, new_stream) {
     mlx_device d;
     if (device_of(c->v[0].object, &d)) return NULL;
     mlx_stream s = mlx_stream_new_device(d);
     mlx_device_free(d);
     return s.ctx ? make_stream(kp_stream_type, s) : kp_raise();
 }
-DEVICE_FUNCTION(core, new_thread_local_stream) {
+KP_DEVICE_FUNCTION(core, new_thread_local_stream) {
     mlx_device d;
     if (device_of(c->v[0].object, &d)) return NULL;
     struct kp_stream *o = (struct kp_stream *)PyType_GenericAlloc(kp_local_stream_type, 0);
@@ -373,14 +373,14 @@ DEVICE_FUNCTION(core, new_thread_local_stream) {
     PyErr_Format(PyExc_RuntimeError, "a process has at most %d thread-local streams", MAX_LOCAL);
     return NULL;
 }
-FUNCTION(core, synchronize) {
+KP_FUNCTION(core, synchronize) {
     int rc;
     mlx_stream s = c->stream;
     if (c->v[0].object && kp_stream(&s, c->v[0].object)) return NULL;
     KP_UNLOCKED(rc = mlx_synchronize(s));
     return kp_done_none(rc);
 }
-DEVICE_FUNCTION(core, device_count) {
+KP_DEVICE_FUNCTION(core, device_count) {
     mlx_device_type kind;
     int n;
     if (kind_of(c->v[0].object, &kind)) {
@@ -389,7 +389,7 @@ DEVICE_FUNCTION(core, device_count) {
     }
     return mlx_device_count(&n, kind) ? kp_raise() : PyLong_FromLong(n);
 }
-DEVICE_FUNCTION(core, is_available) {
+KP_DEVICE_FUNCTION(core, is_available) {
     mlx_device d;
     bool yes;
     if (device_of(c->v[0].object, &d)) return NULL;
@@ -397,7 +397,7 @@ DEVICE_FUNCTION(core, is_available) {
     mlx_device_free(d);
     return rc ? kp_raise() : PyBool_FromLong(yes);
 }
-DEVICE_FUNCTION(core, device_info) {
+KP_DEVICE_FUNCTION(core, device_info) {
     mlx_device d = mlx_device_new();
     if (!c->v[0].given && choose_device(false)) return NULL;
     if (c->v[0].given ? device_of(c->v[0].object, &d) : kp_check(mlx_get_default_device(&d)))

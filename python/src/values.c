@@ -22,17 +22,15 @@ static void range_of(mlx_dtype d, int64_t *lo, int64_t *hi) {
     *hi = highs[d];
 }
 
-/* a converted to `to`, now and on the CPU: what Python's values become is a constant, also when it
- * is made while a function is traced, and no device's work is waited for. */
-static int constant_of(mlx_array *out, mlx_array a, mlx_dtype to) {
+int kp_constant(mlx_array *out, mlx_array a, mlx_dtype to) {
     mlx_stream cpu = mlx_default_cpu_stream_new();
     int rc = kp_check(!cpu.ctx || mlx_astype(out, a, to, cpu)) || kp_eval(*out);
     mlx_stream_free(cpu);
     return rc ? -1 : 0;
 }
 
-/* x rounded to nearest even in a format of 16 bits with so many bits of fraction, whose least
- * normal number is 2^least. */
+/* x rounded to nearest even in a format of 16 bits whose fraction has `fraction` bits and whose
+ * least normal number is 2^least. */
 static uint16_t small_float(double x, int fraction, int least) {
     const unsigned sign = signbit(x) ? 0x8000 : 0, infinity = 0x8000 - (1u << fraction);
     if (isnan(x)) return (uint16_t)(sign | infinity | 1u << (fraction - 1));
@@ -48,7 +46,7 @@ static uint16_t small_float(double x, int fraction, int least) {
 }
 
 /* A 0-d array of a number. The usual dtypes of 16 bits are made here: a cast would wait for what
- * the stream has still to do, and programs write a number beside each array. */
+ * the stream has still to do, and programs write numbers next to arrays in most expressions. */
 static int scalar_of(mlx_array *out, double x, mlx_dtype to) {
     if (to == MLX_FLOAT32) {
         *out = mlx_array_new_float32((float)x);
@@ -71,7 +69,7 @@ static int scalar_as(mlx_array *out, const void *data, mlx_dtype from, mlx_dtype
         *out = a;
         return 0;
     }
-    int rc = constant_of(out, a, to);
+    int rc = kp_constant(out, a, to);
     mlx_array_free(a);
     return rc;
 }
@@ -144,11 +142,10 @@ static bool is_number(PyObject *o) {
 /* ---- nested lists ----
  * Attributes and numbers of the items are asked for, which may run code that changes the lists. So
  * an item is held while it is read, and `collect` checks again what `look` has seen. */
-enum { MAX_NESTING = 32 };
 enum rank { R_BOOL, R_INT, R_FLOAT, R_COMPLEX };
 
 struct list {
-    int shape[MAX_NESTING], ndim;
+    int shape[KP_MAX_NESTING], ndim;
     size_t n;
     enum rank rank;
     bool wide, beyond; /* an int outside int32; one above int64 */
@@ -216,9 +213,9 @@ static int look(struct list *l, PyObject *o, int depth) {
         return 0;
     }
     Py_ssize_t n = list_size(o);
-    if (depth == MAX_NESTING || n > INT_MAX) {
+    if (depth == KP_MAX_NESTING || n > INT_MAX) {
         PyErr_Format(PyExc_ValueError, "an array has at most %d axes, each of at most %d elements",
-                     MAX_NESTING, INT_MAX);
+                     KP_MAX_NESTING, INT_MAX);
         return -1;
     }
     bool late = depth == l->ndim && l->n; /* a list where numbers stood before */
@@ -273,7 +270,7 @@ static int collect(const struct list *l, PyObject *o, int depth, char **at) {
     return 0;
 }
 
-/* What stands on one level of a list has one shape: the error is about the list. */
+/* All items on one level of a list must have one shape: the error is about the list. */
 static int check_one_shape(mlx_vector_array v) {
     mlx_array first = mlx_array_new(), a = mlx_array_new();
     size_t n = mlx_vector_array_size(v);
@@ -346,7 +343,7 @@ static int list_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
     static const mlx_dtype held[] = {MLX_INT64, MLX_INT64, MLX_FLOAT64, MLX_COMPLEX64},
                            shown[] = {MLX_BOOL, MLX_INT32, MLX_FLOAT32, MLX_COMPLEX64};
     if (!l.n) l.rank = R_FLOAT; /* an empty list is float32 */
-    int64_t extents[MAX_NESTING];
+    int64_t extents[KP_MAX_NESTING];
     for (int i = 0; i < l.ndim; i++) extents[i] = l.shape[i];
     if (!kp_count(extents, l.ndim, 8, &l.n)) return list_changed();
     char *data = malloc(l.n * 8 + 1), *at = data;
@@ -367,152 +364,11 @@ static int list_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
         if (!rc && from == to) {
             *out = a;
         } else if (!rc) {
-            rc = constant_of(out, a, to);
+            rc = kp_constant(out, a, to);
             mlx_array_free(a);
         }
     }
     free(data);
-    return rc;
-}
-
-/* ---- buffers ---- */
-static int dtype_of_format(const char *f, Py_ssize_t itemsize, mlx_dtype *out, mlx_dtype *shown) {
-    if (*f == '@' || *f == '=' || *f == '<' || *f == '|') f++;
-    mlx_dtype d;
-    if (!strcmp(f, "?"))
-        d = MLX_BOOL;
-    else if (!strcmp(f, "e"))
-        d = MLX_FLOAT16;
-    else if (!strcmp(f, "f"))
-        d = MLX_FLOAT32;
-    else if (!strcmp(f, "d"))
-        d = MLX_FLOAT64;
-    else if (!strcmp(f, "Zf"))
-        d = MLX_COMPLEX64;
-    else if (strlen(f) == 1 && strchr("bhilqn", *f))
-        d = itemsize == 1   ? MLX_INT8
-            : itemsize == 2 ? MLX_INT16
-            : itemsize == 4 ? MLX_INT32
-                            : MLX_INT64;
-    else if (strlen(f) == 1 && strchr("BHILQN", *f))
-        d = itemsize == 1   ? MLX_UINT8
-            : itemsize == 2 ? MLX_UINT16
-            : itemsize == 4 ? MLX_UINT32
-                            : MLX_UINT64;
-    else
-        return -1;
-    *out = d;
-    *shown = d == MLX_FLOAT64 ? MLX_FLOAT32 : d;
-    return (size_t)itemsize == mlx_dtype_size(d) ? 0 : -1;
-}
-
-bool kp_count(const int64_t *extents, int ndim, size_t itemsize, size_t *n) {
-    size_t count = 1, bytes = itemsize;
-    for (int i = 0; i < ndim; i++) {
-        if (extents[i] < 0) return false;
-        if (!extents[i]) {
-            *n = 0;
-            return true; /* whatever the other extents are */
-        }
-    }
-    for (int i = 0; i < ndim; i++)
-        if (__builtin_mul_overflow(bytes, (size_t)extents[i], &bytes) || bytes > PTRDIFF_MAX)
-            return false;
-    for (int i = 0; i < ndim; i++) count *= (size_t)extents[i];
-    *n = count;
-    return true;
-}
-
-int kp_extents(int *shape, const int64_t *extents, int ndim) {
-    for (int i = 0; i < ndim; i++) {
-        if (extents[i] < 0 || extents[i] > INT_MAX) {
-            PyErr_Format(extents[i] < 0 ? PyExc_ValueError : PyExc_OverflowError,
-                         "an axis has %lld elements; 0 to %d are possible", (long long)extents[i],
-                         INT_MAX);
-            return -1;
-        }
-        shape[i] = (int)extents[i];
-    }
-    return 0;
-}
-
-bool kp_bools_are_plain(const char *data, size_t n) {
-    unsigned char all = 0;
-    for (size_t i = 0; i < n; i++) all |= (unsigned char)data[i];
-    return all <= 1;
-}
-
-void kp_normalise_bools(char *data, size_t n) {
-    for (size_t i = 0; i < n; i++) data[i] = data[i] != 0;
-}
-
-/* Takes the elements of a view in row-major order. */
-static void gather_view(char **to, const char *from, const Py_buffer *v, int axis) {
-    if (axis == v->ndim) {
-        memcpy(*to, from, (size_t)v->itemsize);
-        *to += v->itemsize;
-        return;
-    }
-    for (Py_ssize_t i = 0; i < v->shape[axis]; i++)
-        gather_view(to, from + i * v->strides[axis], v, axis + 1);
-}
-
-/* The elements of a view as an array; the view stays the caller's. */
-static int view_array(mlx_array *out, const Py_buffer *v, const mlx_dtype *dtype) {
-    int shape[MAX_NESTING], rc = -1;
-    int64_t extents[MAX_NESTING];
-    size_t n;
-    mlx_dtype held = MLX_UINT8, shown = MLX_UINT8;
-    const char *format = v->format ? v->format : "B";
-    bool double_complex = v->itemsize == 16 && (!strcmp(format, "Zd") || !strcmp(format, "<Zd") ||
-                                                !strcmp(format, "=Zd"));
-    if (v->ndim > MAX_NESTING ||
-        (!double_complex && dtype_of_format(format, v->itemsize, &held, &shown))) {
-        PyErr_Format(PyExc_ValueError,
-                     "no dtype has the buffer format '%s' of %zd bytes and %d axes", format,
-                     v->itemsize, v->ndim);
-        return -1;
-    }
-    for (int i = 0; i < v->ndim; i++) extents[i] = v->shape[i];
-    if (kp_extents(shape, extents, v->ndim)) return -1;
-    char *data = kp_count(extents, v->ndim, (size_t)v->itemsize, &n)
-                     ? malloc(n * (size_t)v->itemsize + 1)
-                     : NULL;
-    char *at = data;
-    if (!data) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    if (PyBuffer_IsContiguous(v, 'C'))
-        memcpy(data, v->buf, n * (size_t)v->itemsize);
-    else if (n)
-        gather_view(&at, v->buf, v, 0);
-    if (double_complex) { /* complex128 becomes complex64 */
-        for (size_t i = 0; i < 2 * n; i++) ((float *)data)[i] = (float)((double *)data)[i];
-        held = shown = MLX_COMPLEX64;
-    }
-    if (held == MLX_BOOL) kp_normalise_bools(data, n);
-    mlx_array a = mlx_array_new_data(data, shape, v->ndim, held);
-    if (!a.ctx) {
-        kp_raise();
-    } else {
-        mlx_dtype to = dtype ? *dtype : shown;
-        rc = to == held ? 0 : constant_of(&a, a, to);
-        *out = a;
-    }
-    free(data);
-    return rc;
-}
-
-static int buffer_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
-    Py_buffer v;
-    if (PyObject_GetBuffer(o, &v, PyBUF_RECORDS_RO)) return -1;
-    int rc = view_array(out, &v, dtype);
-    /* Releasing may call code of Python, which must not see the exception, nor lose it. */
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyBuffer_Release(&v);
-    PyErr_Restore(type, value, trace);
     return rc;
 }
 
@@ -527,7 +383,7 @@ static int method_array(mlx_array *out, PyObject *o, const char *name, const mlx
     if (!made) return -1;
     int rc = kp_is_array(made)
                  ? kp_check(mlx_array_set(out, kp_handle(made))) || cast_to(out, dtype)
-                 : buffer_array(out, made, dtype);
+                 : kp_buffer_to_array(out, made, dtype);
     Py_DECREF(made);
     return rc ? -1 : 0;
 }
@@ -542,7 +398,7 @@ static int bfloat16_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
     PyObject *seen = NULL;
     if (name && PyUnicode_Check(name) && !PyUnicode_CompareWithASCIIString(name, "bfloat16"))
         seen = PyObject_CallMethod(o, "view", "s", "uint16");
-    int rc = seen ? buffer_array(out, seen, &bits) || kp_default_stream(&s) ||
+    int rc = seen ? kp_buffer_to_array(out, seen, &bits) || kp_default_stream(&s) ||
                         kp_check(mlx_view(out, *out, MLX_BFLOAT16, s)) || cast_to(out, dtype)
                   : -1;
     Py_XDECREF(of);
@@ -563,7 +419,7 @@ int kp_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const mlx_d
     if (PyObject_HasAttrString(o, "__mlx_array__"))
         return method_array(out, o, "__mlx_array__", dtype);
     if (PyObject_CheckBuffer(o) && !PyObject_HasAttrString(o, "is_cpu")) {
-        if (!buffer_array(out, o, dtype)) return 0;
+        if (!kp_buffer_to_array(out, o, dtype)) return 0;
         /* Dtypes that buffers cannot name, as bfloat16 of ml_dtypes; of what DLPack cannot name
          * either, the first error tells the format. */
         PyObject *type, *value, *trace;
@@ -632,7 +488,7 @@ int kp_pair_of(PyObject *x, PyObject *y, mlx_array *a, mlx_array *b, mlx_array o
     return 0;
 }
 
-int kp_pair(struct call *c, int i, int j, mlx_array *a, mlx_array *b) {
+int kp_pair(struct kp_call *c, int i, int j, mlx_array *a, mlx_array *b) {
     mlx_array owned[2];
     int rc = kp_pair_of(c->v[i].object, c->v[j].object, a, b, owned);
     for (int k = 0; k < 2; k++)
@@ -640,7 +496,7 @@ int kp_pair(struct call *c, int i, int j, mlx_array *a, mlx_array *b) {
     return rc;
 }
 
-int kp_one(struct call *c, int i, mlx_array *a) {
+int kp_one(struct kp_call *c, int i, mlx_array *a) {
     PyObject *o = c->v[i].object;
     if (!o) { /* a default of the stubs */
         *a = mlx_array_new_float32((float)c->v[i].f);

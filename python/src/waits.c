@@ -4,7 +4,7 @@
 
 #include "keel_python.h"
 
-/* What a handler of a signal has raised while the main thread waited. Guarded by the GIL. */
+/* The exception that a signal's handler raised while the main thread waited. Guarded by the GIL. */
 static PyObject *raised[3];
 
 /* The hook of every wait. Python runs handlers of signals on the main thread only, which in a

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Makes the tables of the extension from the type stubs: python tools/rows.py OUT STUBS SOURCES...
 
-The stubs are the only place where a signature and its text stand. For each `FUNCTION(module, name)`
+The stubs are the only place where a signature and its text stand. For each `KP_FUNCTION(module, name)`
 of the C sources this script writes what the call needs (names, kinds and defaults of the
 parameters, text for help()), and the entry that Python calls. A function of the stubs without such
 a line is made in Python. A method of `array` is served by the function of the same name unless
-there is a `FUNCTION(array, name)`; its parameters are matched by name, `self` is the first one.
+there is a `KP_FUNCTION(array, name)`; its parameters are matched by name, `self` is the first one.
 """
 
 import ast
@@ -155,7 +155,7 @@ class Stub:
 
 
 def emit_row(out, symbol, name, doc, parameters, slots, n_slots, no_stream=False):
-    out.append(f"static struct parameter {symbol}_parameters[] = {{")
+    out.append(f"static struct kp_parameter {symbol}_parameters[] = {{")
     for p in parameters:
         value = default_of(p.default, p.kind, f"{symbol}({p.name})")
         slot = slots.get(p.name, 0)
@@ -169,7 +169,7 @@ def emit_row(out, symbol, name, doc, parameters, slots, n_slots, no_stream=False
     n_positional = sum(p.how in ("POSITIONAL", "EITHER") for p in parameters)
     rest = next((i for i, p in enumerate(parameters) if p.how == "REST"), -1)
     out.append(
-        f"struct row {symbol}_row = {{.name = {literal(name)}, .parameters = {symbol}_parameters, "
+        f"struct kp_row {symbol}_row = {{.name = {literal(name)}, .parameters = {symbol}_parameters, "
         f".n = {len(parameters)}, .n_positional = {n_positional}, .rest = {rest}, .n_slots = {n_slots}, "
         f".no_stream = {str(no_stream).lower()}}};"
     )
@@ -197,8 +197,8 @@ def main():
     served, about_devices = set(), set()
     for source in sources:
         text = pathlib.Path(source).read_text()
-        served |= set(re.findall(r"^(?:DEVICE_)?FUNCTION\((\w+), (\w+)\)", text, re.M))
-        about_devices |= set(re.findall(r"^DEVICE_FUNCTION\((\w+), (\w+)\)", text, re.M))
+        served |= set(re.findall(r"^KP_(?:DEVICE_)?FUNCTION\((\w+), (\w+)\)", text, re.M))
+        about_devices |= set(re.findall(r"^KP_DEVICE_FUNCTION\((\w+), (\w+)\)", text, re.M))
         for module, name in re.findall(r"^(?:[A-Z_0-9]+)\((\w+), (\w+), *(?:mlx|keel)_\w+", text, re.M):
             served.add((module, name))
     modules = {"core": Stub(pathlib.Path(stubs_dir, "__init__.pyi"))}
@@ -217,7 +217,7 @@ def main():
                 for p in parameters:
                     p.required = False  # the function finds out which form it is
             slots = {p.name: i for i, p in enumerate(parameters)}
-            out.append(f"PyObject *kp_{symbol}(struct call *c);")
+            out.append(f"PyObject *kp_{symbol}(struct kp_call *c);")
             emit_row(out, symbol, name, doc_of(node, name), parameters, slots, len(parameters), (module, name) in about_devices)
             emit_entry(out, symbol, f"kp_{symbol}")
             rows.append(symbol)
@@ -230,7 +230,7 @@ def main():
         out.append("    {0},\n};")
         for module_, name in sorted(served):
             if module_ == module and name not in known:
-                raise SystemExit(f"FUNCTION({module}, {name}) stands in no stub")
+                raise SystemExit(f"KP_FUNCTION({module}, {name}) stands in no stub")
     core = modules["core"]
     for name, node in core.methods.items():
         if name.startswith("__") and ("array", name) not in served:
@@ -243,7 +243,7 @@ def main():
         if own:
             slots = {p.name: i for i, p in enumerate(method)}
             parameters, impl = method, f"kp_array_{name}"
-            out.append(f"PyObject *{impl}(struct call *c);")
+            out.append(f"PyObject *{impl}(struct kp_call *c);")
             n_slots = len(method)
         else:
             of_function = parameters_of(core.functions[name])
@@ -268,7 +268,7 @@ def main():
             name = symbol.removeprefix("array_")
             out.append(f"    {{{literal(name)}, {entry_of(symbol)}, METH_FASTCALL | METH_KEYWORDS, {symbol}_doc}},")
     out.append("    {0},\n};")
-    out.append("struct row *const kp_rows[] = {")
+    out.append("struct kp_row *const kp_rows[] = {")
     out.extend(f"    &{symbol}_row," for symbol in rows)
     out.append("    NULL,\n};")
     aliases = [

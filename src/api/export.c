@@ -104,7 +104,7 @@ static int add_trace(struct kl_exporter *x, struct kl_closure *f, bool named,
     return rc;
 }
 
-/* What is exported at once, and how. */
+/* A function to export at once, and how. */
 struct export_of {
     void *fun, *args, *kwargs;
     bool named, shapeless;

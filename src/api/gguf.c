@@ -74,7 +74,7 @@ static int compare_key(const void *key, const void *value) {
     return strcmp(key, ((const struct kl_gguf_value *)value)->key);
 }
 
-/* What the file has under the key, or NULL. */
+/* The value that the file has for the key, or NULL. */
 static const struct kl_gguf_value *find_in_file(const struct gguf *g, const char *key) {
     if (!g->file || !g->file->n_values) return NULL;
     return bsearch(key, g->file->values, g->file->n_values, sizeof *g->file->values, compare_key);
@@ -167,7 +167,8 @@ int mlx_io_gguf_get_array(mlx_array *arr, mlx_io_gguf io, const char *key) {
     return e ? kl_call_end(&c, arr, kl_array_retain(e->value)) : NOT_FOUND;
 }
 
-/* What a key has: an array that was set, a value of the file from which one is made, or strings. */
+/* The value of a key: an array that was set, a value of the file from which one is made, or
+ * strings. */
 struct found {
     enum kl_gguf_kind kind;
     struct kl_array *array;

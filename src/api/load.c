@@ -41,15 +41,19 @@ int keel_load_free(keel_load load) {
 int keel_load_get(keel_load_progress *progress, keel_load load) {
     struct kl_call c = kl_call_begin(__func__, progress);
     struct kl_load *l = in_load(&c, load);
+    if (progress)
+        kl_need_size(&c, progress->size, offsetof(keel_load_progress, n_tensors),
+                     "keel_load_progress");
     if (!c.err) {
         struct kl_load_progress p;
         kl_load_get(l, &p);
-        *progress = (keel_load_progress){.bytes_total = p.bytes_total,
-                                         .bytes_done = p.bytes_done,
-                                         .n_tensors = p.n_tensors,
-                                         .n_done = p.n_done,
-                                         .n_failed = p.n_failed,
-                                         .n_skipped = p.n_skipped};
+        const keel_load_progress now = {.bytes_total = p.bytes_total,
+                                        .bytes_done = p.bytes_done,
+                                        .n_tensors = p.n_tensors,
+                                        .n_done = p.n_done,
+                                        .n_failed = p.n_failed,
+                                        .n_skipped = p.n_skipped};
+        kl_fill(progress, &now, sizeof now);
     }
     return kl_call_end_plain(&c);
 }
@@ -114,15 +118,17 @@ int keel_file_tensor(keel_tensor *tensor, keel_file file, size_t index) {
     struct kl_call c = kl_call_begin(__func__, tensor);
     struct kl_file *f = in_file(&c, file);
     if (!c.err) need_index(&c, index, f->n);
+    if (tensor) kl_need_size(&c, tensor->size, offsetof(keel_tensor, byte_begin), "keel_tensor");
     if (!c.err) {
         const struct kl_file_tensor *t = &f->tensors[index];
-        *tensor = (keel_tensor){.name = t->name,
-                                .dtype = (mlx_dtype)t->dtype,
-                                .ndim = t->ndim,
-                                .shape = t->dims,
-                                .byte_begin = t->begin,
-                                .byte_end = t->end,
-                                .missing = t->missing};
+        const keel_tensor found = {.name = t->name,
+                                   .dtype = (mlx_dtype)t->dtype,
+                                   .ndim = t->ndim,
+                                   .shape = t->dims,
+                                   .byte_begin = t->begin,
+                                   .byte_end = t->end,
+                                   .missing = t->missing};
+        kl_fill(tensor, &found, sizeof found);
     }
     return kl_call_end_plain(&c);
 }
@@ -199,7 +205,7 @@ int keel_file_load_all(mlx_map_string_to_array *res, keel_file file, keel_load l
 }
 
 /* ---- .npz ---- */
-int keel_load_npz(mlx_map_string_to_array *res, const char *path, keel_load load) {
+int keel_npz_load(mlx_map_string_to_array *res, const char *path, keel_load load) {
     struct kl_call c = kl_call_begin(__func__, res);
     struct kl_source *src = NULL;
     struct kl_file *f = NULL;
@@ -213,7 +219,7 @@ int keel_load_npz(mlx_map_string_to_array *res, const char *path, keel_load load
     return end_map(&c, res, map);
 }
 
-int keel_save_npz(const char *path, const mlx_map_string_to_array arrays, bool compressed) {
+int keel_npz_save(const char *path, const mlx_map_string_to_array arrays, bool compressed) {
     struct kl_call c = {.func = __func__};
     kl_need(&c, path, "path");
     struct kl_map *map = kl_in_map(&c, arrays.ctx, "arrays");

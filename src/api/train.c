@@ -1,21 +1,10 @@
-/* train.c - keel/train.h. An optimiser is its rule, its learning rate, and the state, which the
- * builders of train/optimizer.h turn into the next one. */
+/* train.c - keel/train.h: the handles of schedules, optimisers and checkpoints (src/train/). */
 #include <keel/train.h>
-
-#include <stdio.h>
-#include <string.h>
 
 #include "api/handles/handles.h"
 #include "base/alloc.h"
-#include "io/io.h"
+#include "train/checkpoint.h"
 #include "train/optimizer.h"
-
-struct kl_optimizer {
-    struct kl_optimizer_rule rule;
-    struct kl_schedule *schedule; /* exactly one of schedule and rate is set; both are owned */
-    struct kl_array *rate;
-    struct kl_vec state; /* of arrays; empty until the first step */
-};
 
 static struct kl_schedule *in_schedule(struct kl_call *c, keel_schedule schedule) {
     if (!schedule.ctx) kl_fail(&c->err, KL_EARG, "schedule is an empty handle");
@@ -113,16 +102,7 @@ static keel_optimizer new_optimizer(const char *func, double rate,
                                     const struct kl_optimizer_rule *rule) {
     struct kl_call c = {.func = func};
     struct kl_optimizer *made = NULL;
-    kl_optimizer_check(rule, &c.err);
-    if (!c.err && !(made = kl_calloc(1, sizeof *made))) kl_fail_nomem(&c.err);
-    if (!c.err) {
-        made->rule = *rule;
-        kl_schedule_new(&made->schedule, KL_SCHEDULE_CONSTANT, rate, rate, 1, &c.err);
-    }
-    if (c.err) {
-        kl_free(made);
-        made = NULL;
-    }
+    kl_optimizer_new(&made, rate, rule, &c.err);
     kl_call_end_plain(&c);
     return (keel_optimizer){made};
 }
@@ -160,29 +140,15 @@ keel_optimizer keel_optimizer_new_adamw(double rate, const keel_adam_options *op
 }
 
 int keel_optimizer_free(keel_optimizer optimizer) {
-    struct kl_optimizer *o = optimizer.ctx;
-    if (!o) return 0;
-    kl_schedule_release(o->schedule);
-    kl_array_release(o->rate);
-    kl_vec_clear(&kl_vec_of_arrays, &o->state);
-    kl_free(o);
+    kl_optimizer_free(optimizer.ctx);
     return 0;
-}
-
-static void set_rate(struct kl_optimizer *o, struct kl_schedule *schedule, struct kl_array *rate) {
-    struct kl_schedule *old = o->schedule;
-    struct kl_array *old_rate = o->rate;
-    o->schedule = schedule ? kl_schedule_retain(schedule) : NULL;
-    o->rate = rate ? kl_array_retain(rate) : NULL;
-    kl_schedule_release(old);
-    kl_array_release(old_rate);
 }
 
 int keel_optimizer_set_schedule(keel_optimizer optimizer, keel_schedule schedule) {
     struct kl_call c = {.func = __func__};
     struct kl_optimizer *o = in_optimizer(&c, optimizer);
     struct kl_schedule *sched = in_schedule(&c, schedule);
-    if (!c.err) set_rate(o, sched, NULL);
+    if (!c.err) kl_optimizer_set_schedule(o, sched);
     return kl_call_end_plain(&c);
 }
 
@@ -190,24 +156,8 @@ int keel_optimizer_set_rate(keel_optimizer optimizer, const mlx_array rate) {
     struct kl_call c = {.func = __func__};
     struct kl_optimizer *o = in_optimizer(&c, optimizer);
     struct kl_array *a = kl_in(&c, rate, "rate");
-    if (!c.err && (a->t.ndim || !kl_dtype_is_float((enum kl_dtype)a->t.dtype)))
-        kl_fail(&c.err, a->t.ndim ? KL_ESHAPE : KL_EDTYPE,
-                "rate is %s with %d axes; it is a 0-d float",
-                kl_dtype_name((enum kl_dtype)a->t.dtype), a->t.ndim);
-    if (!c.err) set_rate(o, NULL, a);
+    if (!c.err) kl_optimizer_set_rate(o, a, &c.err);
     return kl_call_end_plain(&c);
-}
-
-/* A new reference to the rate of the step that comes after `step` steps; NULL: none was taken. */
-static struct kl_array *rate_of(struct kl_call *c, const struct kl_optimizer *o,
-                                struct kl_array *step, struct kl_stream *s) {
-    struct kl_array *out = NULL, *first = NULL;
-    if (c->err) return NULL;
-    if (o->rate) return kl_array_retain(o->rate);
-    if (!step && kl_array_new_scalar(&first, 0, KL_I64, &c->err) == KL_OK) step = first;
-    if (!c->err) kl_schedule_rate(&out, o->schedule, step, s, &c->err);
-    kl_array_release(first);
-    return out;
 }
 
 int keel_optimizer_rate(mlx_array *res, keel_optimizer optimizer, const mlx_stream s) {
@@ -215,37 +165,30 @@ int keel_optimizer_rate(mlx_array *res, keel_optimizer optimizer, const mlx_stre
     struct kl_optimizer *o = in_optimizer(&c, optimizer);
     struct kl_stream *on = kl_in_stream(&c, s);
     struct kl_array *out = NULL;
-    if (!c.err) out = rate_of(&c, o, o->state.n ? *kl_vec_array_items(&o->state) : NULL, on);
+    if (!c.err) kl_optimizer_rate(&out, o, o->n_state ? o->state[0] : NULL, on, &c.err);
     return kl_call_end(&c, res, out);
 }
 
 /* ---- state ---- */
-static size_t state_size(const struct kl_optimizer *o, size_t n) {
-    return 1 + (size_t)kl_optimizer_slots(&o->rule) * n;
-}
-
 int keel_optimizer_init(keel_optimizer optimizer, const mlx_vector_array params,
                         const mlx_stream s) {
     struct kl_call c = {.func = __func__};
     struct kl_optimizer *o = in_optimizer(&c, optimizer);
     struct kl_vec *p = kl_in_vec(&c, params.ctx, "params");
     struct kl_stream *on = kl_in_stream(&c, s);
-    size_t n = c.err ? 0 : state_size(o, p->n);
-    struct kl_array **state = list_new(&c, n);
-    if (!c.err && kl_optimizer_init(state, &o->rule, kl_vec_array_items(p), p->n, on, &c.err) == 0)
-        put_list(&o->state, state, n);
-    else
-        kl_free(state);
+    struct kl_array **state;
+    if (!c.err &&
+        kl_optimizer_first_state(&state, o, kl_vec_array_items(p), p->n, on, &c.err) == KL_OK)
+        kl_optimizer_set_state(o, state, kl_optimizer_state_size(o, p->n));
     return kl_call_end_plain(&c);
 }
 
 int keel_optimizer_state(mlx_vector_array *res, keel_optimizer optimizer) {
     struct kl_call c = kl_call_begin(__func__, res);
     struct kl_optimizer *o = in_optimizer(&c, optimizer);
-    size_t n = c.err ? 0 : o->state.n;
+    size_t n = c.err ? 0 : o->n_state;
     struct kl_array **list = list_new(&c, n);
-    for (size_t i = 0; i < n && list; i++)
-        list[i] = kl_array_retain(kl_vec_array_items(&o->state)[i]);
+    for (size_t i = 0; i < n && list; i++) list[i] = kl_array_retain(o->state[i]);
     return kl_call_end_list(&c, res, list, list ? n : 0);
 }
 
@@ -254,7 +197,7 @@ int keel_optimizer_set_state(keel_optimizer optimizer, const mlx_vector_array st
     struct kl_optimizer *o = in_optimizer(&c, optimizer);
     struct kl_vec *given = kl_in_vec(&c, state.ctx, "state"), copy = {0};
     if (!c.err) kl_vec_dup(&kl_vec_of_arrays, &copy, given, &c.err);
-    if (!c.err) kl_vec_move(&kl_vec_of_arrays, &o->state, &copy);
+    if (!c.err) kl_optimizer_set_state(o, (struct kl_array **)copy.items, copy.n);
     return kl_call_end_plain(&c);
 }
 
@@ -262,9 +205,6 @@ int keel_optimizer_set_state(keel_optimizer optimizer, const mlx_vector_array st
 struct step {
     struct kl_optimizer *o;
     struct kl_vec *params, *grads;
-    struct kl_array *const *state; /* borrowed */
-    size_t n_state;
-    struct kl_array **new_params, **new_state; /* owned */
 };
 
 static void step_in(struct kl_call *c, struct step *d, keel_optimizer optimizer,
@@ -277,79 +217,24 @@ static void step_in(struct kl_call *c, struct step *d, keel_optimizer optimizer,
                 d->params->n, d->grads->n);
 }
 
-/* Builds the new parameters and state. */
-static void step_build(struct kl_call *c, struct step *d, struct kl_stream *s) {
-    struct kl_array *rate = NULL;
-    if (!c->err && d->n_state != state_size(d->o, d->params->n))
-        kl_fail(&c->err, KL_EARG,
-                "the state has %zu arrays; for %zu parameters it has %zu (keel_optimizer_init "
-                "makes the first one)",
-                d->n_state, d->params->n, state_size(d->o, d->params->n));
-    if (!c->err) rate = rate_of(c, d->o, d->state[0], s);
-    d->new_params = list_new(c, d->params ? d->params->n : 0);
-    d->new_state = list_new(c, d->n_state);
-    if (!c->err)
-        kl_optimizer_apply(d->new_params, d->new_state,
-                           &(struct kl_optimizer_step){.rule = &d->o->rule,
-                                                       .rate = rate,
-                                                       .n = d->params->n,
-                                                       .params = kl_vec_array_items(d->params),
-                                                       .grads = kl_vec_array_items(d->grads),
-                                                       .n_state = d->n_state,
-                                                       .state = d->state},
-                           s, &c->err);
-    kl_array_release(rate);
-    if (c->err) { /* a builder that fails leaves no references behind */
-        kl_free(d->new_params);
-        kl_free(d->new_state);
-        d->new_params = d->new_state = NULL;
-    }
-}
-
-static void step_eval(struct kl_call *c, const struct step *d) {
-    size_t n = d->params->n;
-    struct kl_array **all = list_new(c, n + d->n_state);
-    if (c->err) return;
-    for (size_t i = 0; i < n; i++) all[i] = d->new_params[i];
-    for (size_t i = 0; i < d->n_state; i++) all[n + i] = d->new_state[i];
-    kl_eval(all, n + d->n_state, &c->err);
-    kl_free(all);
-}
-
 static int step(const char *func, mlx_vector_array *res, keel_optimizer optimizer,
                 mlx_vector_array params, mlx_vector_array grads, mlx_stream stream, bool checked) {
     struct kl_call c = kl_call_begin(func, res);
+    struct kl_optimizer_result r = {0};
     struct step d;
-    struct kl_array **first = NULL;
     bool made;
     step_in(&c, &d, optimizer, params, grads);
     struct kl_stream *s = kl_in_stream(&c, stream);
-    size_t n = c.err ? 0 : d.params->n;
-    if (!c.err) {
-        d.state = kl_vec_array_items(&d.o->state);
-        d.n_state = d.o->state.n;
-        if (!d.n_state) {
-            d.n_state = state_size(d.o, n);
-            first = list_new(&c, d.n_state);
-            if (!c.err &&
-                kl_optimizer_init(first, &d.o->rule, kl_vec_array_items(d.params), n, s, &c.err)) {
-                kl_free(first);
-                first = NULL;
-            }
-            d.state = first;
-        }
-    }
-    step_build(&c, &d, s);
-    if (!c.err && checked) step_eval(&c, &d);
+    if (!c.err)
+        kl_optimizer_step(&r, d.o, kl_vec_array_items(d.params), kl_vec_array_items(d.grads),
+                          d.params->n, checked, s, &c.err);
     need_vector(&c, res, &made);
     if (!c.err) {
-        put_list(res->ctx, d.new_params, n);
-        put_list(&d.o->state, d.new_state, d.n_state);
+        put_list(res->ctx, r.params, r.n_params);
+        kl_optimizer_set_state(d.o, r.state, r.n_state);
     } else {
-        list_free(d.new_params, n);
-        list_free(d.new_state, d.n_state);
+        kl_optimizer_result_free(&r);
     }
-    list_free(first, d.n_state);
     return kl_call_end_plain(&c);
 }
 
@@ -369,31 +254,28 @@ int keel_optimizer_apply(mlx_vector_array *res_0, mlx_vector_array *res_1, keel_
                          const mlx_vector_array params, const mlx_vector_array grads,
                          const mlx_vector_array state, const mlx_stream s) {
     struct kl_call c = kl_call_begin(__func__, res_0);
+    struct kl_optimizer_result r = {0};
     struct step d;
     bool made_0, made_1;
     kl_need(&c, res_1, "the second result");
     step_in(&c, &d, optimizer, params, grads);
     const struct kl_vec *old = kl_in_vec(&c, state.ctx, "state");
     struct kl_stream *on = kl_in_stream(&c, s);
-    if (!c.err) {
-        d.state = kl_vec_array_items(old);
-        d.n_state = old->n;
-    }
-    step_build(&c, &d, on);
+    if (!c.err)
+        kl_optimizer_next(&r, d.o, kl_vec_array_items(d.params), kl_vec_array_items(d.grads),
+                          d.params->n, kl_vec_array_items(old), old->n, on, &c.err);
     need_vector(&c, res_0, &made_0);
     need_vector(&c, res_1, &made_1);
     if (!c.err) {
-        size_t n = d.params->n; /* a result may be the vector of the parameters */
-        put_list(res_0->ctx, d.new_params, n);
-        put_list(res_1->ctx, d.new_state, d.n_state);
+        put_list(res_0->ctx, r.params, r.n_params);
+        put_list(res_1->ctx, r.state, r.n_state);
         return kl_call_end_plain(&c);
     }
     if (made_0 && res_0->ctx) {
         kl_vec_free(&kl_vec_of_arrays, res_0->ctx);
         res_0->ctx = NULL;
     }
-    list_free(d.new_params, d.params ? d.params->n : 0);
-    list_free(d.new_state, d.n_state);
+    kl_optimizer_result_free(&r);
     return kl_call_end_plain(&c);
 }
 
@@ -444,156 +326,38 @@ int keel_clip_by_value(mlx_vector_array *res, const mlx_vector_array grads, doub
 }
 
 /* ---- checkpoints ---- */
-static const char own_prefix[] = "optimizer.", step_name[] = "optimizer.step";
-static const char kind_key[] = "optimizer", moments[] = "mv";
-
-static const char *kind_name(const struct kl_optimizer *o) {
-    return o->rule.kind == KL_OPTIMIZER_SGD ? "sgd" : o->rule.decoupled ? "adamw" : "adam";
-}
-
-/* The name of array k of the state, to be freed with kl_free; NULL with the error noted. */
-static char *state_name(struct kl_call *c, const struct kl_vec *names, size_t k) {
-    char *const *items = names->items;
-    if (k == 0) return kl_strdup(step_name);
-    const char *param = items[(k - 1) % names->n];
-    size_t room = sizeof own_prefix + strlen(param) + 3;
-    char *made = kl_malloc(room);
-    if (made) snprintf(made, room, "%s%c.%s", own_prefix, moments[(k - 1) / names->n], param);
-    return made;
-}
-
-static void check_names(struct kl_call *c, const struct kl_vec *names) {
-    char *const *items = c->err ? NULL : names->items;
-    for (size_t i = 0; !c->err && i < names->n; i++)
-        if (strncmp(items[i], own_prefix, sizeof own_prefix - 1) == 0)
-            kl_fail(&c->err, KL_EARG,
-                    "parameter %zu is named '%.100s'; names that begin with '%s' are those of "
-                    "the optimiser's state",
-                    i, items[i], own_prefix);
-}
-
-/* What is written: the parameters, then the state; and the metadata, then the kind. */
-struct checkpoint {
-    struct kl_named *tensors;
-    struct kl_pair *pairs;
-    char **made; /* the names of the state, owned */
-    size_t n_state;
-};
-
-static void checkpoint_fill(struct kl_call *c, struct checkpoint *k, const struct kl_vec *names,
-                            const struct kl_vec *params, const struct kl_optimizer *o,
-                            const struct kl_map *texts) {
-    size_t n_texts = texts ? texts->n : 0;
-    k->n_state = o ? o->state.n : 0;
-    k->tensors = kl_calloc(names->n + k->n_state + 1, sizeof *k->tensors);
-    k->pairs = kl_calloc(n_texts + 1, sizeof *k->pairs);
-    k->made = kl_calloc(k->n_state + 1, sizeof *k->made);
-    if (!k->tensors || !k->pairs || !k->made) {
-        kl_fail_nomem(&c->err);
-        return;
-    }
-    for (size_t i = 0; i < names->n; i++)
-        k->tensors[i] =
-            (struct kl_named){((char *const *)names->items)[i], kl_vec_array_items(params)[i]};
-    for (size_t i = 0; i < k->n_state; i++) {
-        if (!(k->made[i] = state_name(c, names, i))) {
-            kl_fail_nomem(&c->err);
-            return;
-        }
-        k->tensors[names->n + i] = (struct kl_named){k->made[i], kl_vec_array_items(&o->state)[i]};
-    }
-    for (size_t i = 0; i < n_texts; i++)
-        k->pairs[i] = (struct kl_pair){texts->entries[i].key, texts->entries[i].value};
-    if (o) k->pairs[n_texts] = (struct kl_pair){kind_key, kind_name(o)};
-}
-
 int keel_checkpoint_save(const char *path, const mlx_vector_string names,
                          const mlx_vector_array params, keel_optimizer optimizer,
                          const mlx_map_string_to_string metadata) {
     struct kl_call c = {.func = __func__};
-    struct checkpoint k = {0};
+    struct kl_pair *pairs = NULL;
     kl_need(&c, path, "path");
     struct kl_vec *as = kl_in_vec(&c, names.ctx, "names");
     struct kl_vec *p = kl_in_vec(&c, params.ctx, "params");
-    const struct kl_optimizer *o = optimizer.ctx;
     const struct kl_map *texts = metadata.ctx;
-    check_names(&c, as);
-    if (!c.err && as->n != p->n)
-        kl_fail(&c.err, KL_EARG, "%zu names and %zu parameters are given; they are as many", as->n,
-                p->n);
-    if (!c.err && o && o->state.n && o->state.n != state_size(o, p->n))
-        kl_fail(&c.err, KL_EARG,
-                "the optimiser's state has %zu arrays; for %zu parameters it has "
-                "%zu",
-                o->state.n, p->n, state_size(o, p->n));
-    if (!c.err && o && texts && kl_map_find(texts, kind_key))
-        kl_fail(&c.err, KL_EARG, "metadata has the key '%s', which tells the kind of the optimiser",
-                kind_key);
-    if (!c.err) checkpoint_fill(&c, &k, as, p, o, texts);
-    if (!c.err)
-        kl_save_safetensors((struct kl_dest){.path = path}, k.tensors, as->n + k.n_state, k.pairs,
-                            (texts ? texts->n : 0) + (o != NULL), &c.err);
-    for (size_t i = 0; k.made && i < k.n_state; i++) kl_free(k.made[i]);
-    kl_free(k.made);
-    kl_free(k.pairs);
-    kl_free(k.tensors);
+    const size_t n_texts = texts ? texts->n : 0;
+    if (!c.err && !(pairs = kl_calloc(n_texts + 1, sizeof *pairs))) kl_fail_nomem(&c.err);
+    if (!c.err) {
+        for (size_t i = 0; i < n_texts; i++)
+            pairs[i] = (struct kl_pair){texts->entries[i].key, texts->entries[i].value};
+        kl_checkpoint_save(path,
+                           &(struct kl_checkpoint_content){.names = (char *const *)as->items,
+                                                           .n_names = as->n,
+                                                           .params = kl_vec_array_items(p),
+                                                           .n_params = p->n,
+                                                           .optimizer = optimizer.ctx,
+                                                           .texts = pairs,
+                                                           .n_texts = n_texts},
+                           &c.err);
+    }
+    kl_free(pairs);
     return kl_call_end_plain(&c);
 }
 
-/* ---- loading ---- */
-/* A new lazy array of the named tensor. */
-static struct kl_array *load_named(struct kl_call *c, struct kl_file *f, const char *name) {
-    struct kl_array *out = NULL;
-    size_t i = 0;
-    if (c->err) return NULL;
-    while (i < f->n && strcmp(f->tensors[i].name, name)) i++;
-    if (i < f->n) {
-        kl_file_array(&out, f, i, NULL, &c->err);
-        return out;
-    }
-    kl_fail_info(&c->err,
-                 &(struct kl_error_info){
-                     .code = KL_EFORMAT, .tensor = name, .file = kl_source_label(f->source)},
-                 "%.500s has no tensor '%.100s'", kl_source_label(f->source), name);
-    return NULL;
-}
-
-static const char *find_text(const struct kl_file *f, const char *key) {
-    for (size_t i = 0; i < f->n_metadata; i++)
-        if (strcmp(f->metadata[i].key, key) == 0) return f->metadata[i].value;
-    return NULL;
-}
-
-/* The state for as many parameters as there are names; *n arrays. */
-static struct kl_array **load_state(struct kl_call *c, struct kl_file *f,
-                                    const struct kl_optimizer *o, const struct kl_vec *names,
-                                    size_t *n) {
-    const char *kind = find_text(f, kind_key);
-    if (!kind || strcmp(kind, kind_name(o))) {
-        kl_fail_info(
-            &c->err,
-            &(struct kl_error_info){.code = KL_EFORMAT, .file = kl_source_label(f->source)},
-            "%.500s has the state of %.50s, not of %s", kl_source_label(f->source),
-            kind ? kind : "no optimiser", kind_name(o));
-        return NULL;
-    }
-    bool started = false; /* an optimiser that has taken no step is saved without a state */
-    for (size_t i = 0; i < f->n; i++) started |= strcmp(f->tensors[i].name, step_name) == 0;
-    *n = started ? state_size(o, names->n) : 0;
-    struct kl_array **state = list_new(c, *n);
-    for (size_t i = 0; state && i < *n && !c->err; i++) {
-        char *name = state_name(c, names, i);
-        if (!name) kl_fail_nomem(&c->err);
-        state[i] = load_named(c, f, name);
-        kl_free(name);
-    }
-    return state;
-}
-
-static struct kl_map *load_texts(struct kl_call *c, const struct kl_file *f) {
+static struct kl_map *map_of_texts(struct kl_call *c, const struct kl_checkpoint *k) {
     struct kl_map *texts = c->err ? NULL : kl_map_new(&kl_map_of_strings, &c->err);
-    for (size_t i = 0; texts && i < f->n_metadata && !c->err; i++)
-        kl_map_insert(texts, f->metadata[i].key, f->metadata[i].value, &c->err);
+    for (size_t i = 0; texts && i < k->n_texts && !c->err; i++)
+        kl_map_insert(texts, k->texts[i].key, k->texts[i].value, &c->err);
     return texts;
 }
 
@@ -602,34 +366,23 @@ int keel_checkpoint_load(mlx_vector_array *params, mlx_map_string_to_string *met
                          const mlx_vector_string names) {
     struct kl_call c = kl_call_begin(__func__, params);
     struct kl_optimizer *o = optimizer.ctx;
-    struct kl_source *src = NULL;
-    struct kl_file *f = NULL;
-    struct kl_array **loaded = NULL, **state = NULL;
+    struct kl_checkpoint k = {0};
     struct kl_map *texts = NULL;
-    size_t n_state = 0;
     bool made;
     kl_need(&c, path, "path");
     struct kl_vec *as = kl_in_vec(&c, names.ctx, "names");
-    check_names(&c, as);
-    if (!c.err) kl_source_open_file(&src, path, &c.err);
-    if (!c.err) kl_file_open(&f, src, KL_FORMAT_SAFETENSORS, &c.err);
-    size_t n = c.err ? 0 : as->n;
-    if (!c.err) loaded = list_new(&c, n);
-    for (size_t i = 0; i < n && !c.err; i++)
-        loaded[i] = load_named(&c, f, ((char *const *)as->items)[i]);
-    if (!c.err && o) state = load_state(&c, f, o, as, &n_state);
-    if (!c.err && metadata) texts = load_texts(&c, f);
-    kl_file_close(f);
-    kl_source_release(src);
+    if (!c.err) kl_checkpoint_load(&k, path, (char *const *)as->items, as->n, o, &c.err);
+    if (metadata) texts = map_of_texts(&c, &k);
     need_vector(&c, params, &made);
     if (c.err) {
-        list_free(loaded, n);
-        list_free(state, n_state);
+        kl_checkpoint_free(&k);
         kl_map_release(texts);
         return kl_call_end_plain(&c);
     }
-    put_list(params->ctx, loaded, n);
-    if (o) put_list(&o->state, state, n_state);
+    put_list(params->ctx, k.params, k.n_params);
+    if (o) kl_optimizer_set_state(o, k.state, k.n_state);
+    k.params = k.state = NULL;
+    kl_checkpoint_free(&k);
     if (texts && metadata->ctx) {
         kl_map_move(metadata->ctx, texts);
         kl_map_release(texts);

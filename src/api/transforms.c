@@ -98,7 +98,7 @@ static int end_custom(struct kl_call *c, mlx_closure *res,
     return kl_call_end_closure(c, res, f);
 }
 
-/* The closure behind an optional handle; NULL for an empty one. */
+/* The closure of an optional handle; NULL for an empty one. */
 static struct kl_closure *optional(void *ctx) {
     return ctx ? ((struct kl_closure_box *)ctx)->closure : NULL;
 }

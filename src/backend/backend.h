@@ -2,9 +2,9 @@
  *
  * A backend is one device: a memory and a table of functions. runtime/ checks the fates of the
  * inputs, binds blocks to the outputs, notes uses and calls launch. Two kinds of backends exist:
- * the CPU finishes a task before launch returns; a GPU (gpu/) encodes it and settles it later. No
- * function here may block, except read, write and finish_waiting. The caller of launch, flush and
- * waits_for holds the executor role of the stream's queue. */
+ * the CPU finishes a task before launch returns; a GPU (gpu/) encodes it and settles it later.
+ * Among the slots, watch alone may wait for a device. The caller of launch, flush and waits_for
+ * holds the executor role of the queue's stream. */
 #pragma once
 #include "base/op/task.h"
 
@@ -20,12 +20,12 @@ struct kl_wait {
 /* How much one kernel may hold that runs several element-wise operations: operations, operands in
  * memory, and different ones among these. A commit plans with it what is computed twice; there, a
  * function such as exp costs as much as it does to store `function` values and to load them. */
-struct kl_group_limits {
+struct kl_fusion_limits {
     int steps, reads, leaves, function;
 };
 
 struct kl_backend_ops {
-    struct kl_group_limits group; /* 0: every operation is a kernel */
+    struct kl_fusion_limits fusion; /* 0: every operation is a kernel */
 
     /* Makes a queue that publishes its tickets on t. *q stays NULL for backends that keep nothing
      * per stream. Queues are never freed. */
@@ -46,12 +46,11 @@ struct kl_backend_ops {
     int (*launch)(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
                   struct kl_error **err);
 
-    /* Whether t can be a step of a group, so that launch_group takes it. NULL: this backend has no
-     * groups. */
+    /* Whether t can be a step of a fusion, which launch_fusion takes. NULL: there are none here. */
     bool (*joins)(struct kl_backend *b, const struct kl_task *t);
     /* Runs the steps, all of one shape and of one queue, with the results of running them one after
      * another. All are finished when it returns; it cannot fail. */
-    void (*launch_group)(struct kl_backend *b, const struct kl_group_step *steps, int n);
+    void (*launch_fusion)(struct kl_backend *b, const struct kl_fusion_step *steps, int n);
 
     /* The fates of t are already written (an input failed, or memory ran out); the backend
      * publishes the ticket of t in its order. NULL: the caller publishes it. */

@@ -19,7 +19,7 @@ static int64_t place_of(char *text, size_t size, struct kl_origin origin, enum k
     return position % in_one;
 }
 
-/* What a message ends with: how a program goes on after such an index. */
+/* The end of a message: how a program goes on after such an index. */
 static const char *way_on(char *text, size_t size, enum kl_op_id op, struct kl_origin origin) {
     const bool take =
         (op == KL_OP_GATHER && origin.alias <= KL_ALIAS_TAKE) || op == KL_OP_GATHER_AXIS;

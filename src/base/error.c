@@ -1,4 +1,4 @@
-/* error.c - error objects. Each is one allocation, with its strings behind the struct. */
+/* error.c - error objects. Each is one allocation: the struct, followed by its strings. */
 #include "base/error.h"
 
 #include <stdio.h>

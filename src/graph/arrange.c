@@ -8,27 +8,27 @@
 #include "runtime/device.h"
 
 enum {
-    WINDOW = 40,             /* so many nodes ahead are looked at */
-    MOST_ELEMENTS = 1 << 16, /* of a result: larger ones fill a device and would keep memory long */
-    MOST_MOVED = 8,          /* a product and its views */
+    WINDOW = 40,    /* the number of following nodes that are looked at */
+    MOST_MOVED = 8, /* a product and its views */
 };
 
+/* Larger results fill a device, and would keep their memory longer. */
 static bool is_small_product(const struct kl_node *n) {
-    return (n->task.op == KL_OP_MATMUL || n->task.op == KL_OP_QUANTIZED_MATMUL) && n->out[0] &&
-           n->out[0]->t.size <= MOST_ELEMENTS && kl_stream_device_type(n->stream) == KL_GPU;
+    return kl_op_flags(n->task.op) & KL_OPF_ROWS_BY_MATRIX && n->out[0] &&
+           n->out[0]->t.size <= KL_SMALL_RESULT && kl_stream_device_type(n->stream) == KL_GPU;
 }
 
-/* What a is a view of, as far as this walk knows. */
+/* The array that a is a view of, as far as this walk knows. */
 static const struct kl_array *source_of(const struct kl_array *a) {
     while (a->node && !a->node->claimed && kl_op_flags(a->node->task.op) & KL_OPF_VIEW)
         a = a->node->in[0];
     return a;
 }
 
-/* Puts n and what it needs of the places behind `from` into `moved`, producers first; false when
- * that is more than views. A node that is not of this walk is made already. */
-static bool gather(struct kl_node *n, struct kl_node *const *order, size_t n_order, size_t from,
-                   struct kl_node **moved, int *n_moved) {
+/* Puts n, and the nodes at the places after `from` that it needs, into `moved`, producers first;
+ * false when one that n needs is no view. A node that is not of this walk is made already. */
+static bool collect(struct kl_node *n, struct kl_node *const *order, size_t n_order, size_t from,
+                    struct kl_node **moved, int *n_moved) {
     for (int i = 0; i < n->n_in; i++) {
         struct kl_node *maker = n->in[i]->node;
         if (!maker || maker->claimed || (size_t)maker->index <= from) continue;
@@ -37,7 +37,7 @@ static bool gather(struct kl_node *n, struct kl_node *const *order, size_t n_ord
         for (int k = 0; k < *n_moved; k++) here = here || moved[k] == maker;
         if (here) continue;
         if (!(kl_op_flags(maker->task.op) & KL_OPF_VIEW) ||
-            !gather(maker, order, n_order, from, moved, n_moved))
+            !collect(maker, order, n_order, from, moved, n_moved))
             return false;
     }
     if (*n_moved == MOST_MOVED) return false;
@@ -45,7 +45,7 @@ static bool gather(struct kl_node *n, struct kl_node *const *order, size_t n_ord
     return true;
 }
 
-/* Moves the nodes of `moved`, which are between `from` and `to`, to the places behind `from`. */
+/* Moves the nodes of `moved`, which are between `from` and `to`, to the places after `from`. */
 static void move(struct kl_node **order, size_t from, size_t to, struct kl_node *const *moved,
                  int n_moved) {
     size_t at = to;
@@ -69,10 +69,10 @@ void kl_arrange(struct kl_node **order, size_t n) {
             int n_moved = 0;
             if (other->task.op != first->task.op || other->stream != first->stream ||
                 !is_small_product(other) || source_of(other->in[0]) != source_of(first->in[0]) ||
-                !gather(other, order, n, i, moved, &n_moved))
+                !collect(other, order, n, i, moved, &n_moved))
                 continue;
             move(order, i, j, moved, n_moved);
-            i += (size_t)n_moved; /* the product that was moved; the next one goes behind it */
+            i += (size_t)n_moved; /* the product that was moved; the next one goes after it */
             j = i;
         }
     }

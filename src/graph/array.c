@@ -1,4 +1,4 @@
-/* array.c - builds and frees arrays and nodes. eval.c evaluates them. */
+/* array.c - builds arrays and nodes. lifetime.c frees them, eval.c evaluates them. */
 #include "graph/array.h"
 
 #include <string.h>
@@ -7,185 +7,15 @@
 #include "base/number/half.h"
 #include "base/op/bounds.h"
 #include "base/op/op_params.h"
-#include "base/refs.h"
 #include "graph/node.h"
 #include "graph/proof.h"
 #include "graph/tracing.h"
 #include "runtime/block_pool.h"
 #include "runtime/device.h"
 
-/* ---- freeing, without recursion ---- */
-
-static struct kl_array *drop_onto(struct kl_array *a, struct kl_array *dead);
-
-/* ---- work that nobody can read ----
- *
- * A task is abandoned when nobody owns its output but the task itself; abandoned tasks release
- * their inputs, so that this goes backwards. References are only made from references: once the
- * task is known to have one (kl_array.task is set after it was made) and the caller the only other
- * one, no third can come. So the number is read after that pointer, and the owners of fate and
- * buffer, which views are, after the number. The caller's reference keeps the memory of the task
- * alive, while the caller and the executor decide (kl_task.state) who has the inputs. Two threads
- * that drop views of one array at the same moment may both leave the task to run. */
-
-/* The task that will make a; NULL: none that could be abandoned. */
-static struct kl_node *pending_task(struct kl_array *a) {
-    struct kl_node *n = atomic_load_explicit(&a->task, memory_order_acquire);
-    return n && !kl_fate_settled(a->t.fate) ? n : NULL;
-}
-
-/* Whether n owners have references to a, and nobody has one to its fate or buffer but a and `views`
- * views of it. */
-static bool is_owned_by(struct kl_array *a, uint32_t n, uint32_t views) {
-    return atomic_load_explicit(&a->refs, memory_order_acquire) == n &&
-           atomic_load_explicit(&a->parts->fate.refs, memory_order_acquire) == 1 + views &&
-           atomic_load_explicit(&a->parts->buffer.owners, memory_order_acquire) == 1 + views;
-}
-
-static struct kl_array *release_inputs_onto(struct kl_node *n, struct kl_array *dead) {
-    for (int i = 0; i < n->task.n_in; i++) dead = drop_onto(n->in[i], dead);
-    return dead;
-}
-
-/* The view v is about to be freed. If nobody but its task owns what it is a view of, that task is
- * abandoned, and its inputs are put in front of `dead`. */
-static struct kl_array *abandon_base(struct kl_array *v, struct kl_array *dead) {
-    struct kl_parts *p = v->t.fate->parts;
-    if (!p || kl_fate_settled(v->t.fate)) return dead;
-    struct kl_array *base = p->memory; /* it, or at least its memory, lives as long as the fate */
-    struct kl_node *n = pending_task(base);
-    if (!n || !is_owned_by(base, 1, 1) || !kl_task_abandon(&n->task)) return dead;
-    return release_inputs_onto(n, dead);
-}
-
-/* ---- the last reference ---- */
-
-/* Frees everything of n but its outputs. Inputs whose last reference this was are put in front of
- * `dead`. */
-static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead);
-
-/* Array a has lost its last reference: frees its parts. Arrays that lose their last reference by
- * this are put in front of `dead`. */
-static struct kl_array *array_free(struct kl_array *a, struct kl_array *dead) {
-    struct kl_node *n;
-    if (!a->trace || kl_trace_over(a->trace)) {
-        n = a->node; /* no other thread can reach a */
-        kl_trace_release(a->trace);
-    } else {
-        kl_commit_lock(); /* the end of the trace can */
-        n = a->node;
-        if (n) n->out[a->out_index] = NULL;
-        kl_commit_unlock();
-        kl_trace_release(a->trace);
-    }
-    if (n && kl_refs_drop(&n->refs)) dead = node_free(n, dead);
-    struct kl_parts *parts = a->parts;
-    if (parts && a->t.fate == &parts->fate && a->t.buffer == &parts->buffer &&
-        kl_parts_sole_owner(parts)) {
-        /* The common case: no view shares the parts and no work uses them. This saves six atomic
-         * operations. */
-        kl_parts_free(parts);
-        return dead;
-    }
-    if (!parts) dead = abandon_base(a, dead);
-    kl_fate_release(a->t.fate);
-    kl_buffer_release(a->t.buffer);
-    if (parts)
-        kl_parts_drop(parts);
-    else
-        kl_free(a);
-    return dead;
-}
-
-/* For one output of several. The node owns a reference to each of its outputs as long as it lives,
- * so the question is whether anybody else owns one. It is decided under the commit lock, because a
- * commit may claim the node through another output at this moment. */
-static struct kl_array *drop_multi(struct kl_array *a, struct kl_array *dead) {
-    kl_commit_lock();
-    bool last = kl_refs_drop(&a->refs);
-    struct kl_node *n = a->node;
-    bool unreachable = n != NULL && !last;
-    for (int i = 0; unreachable && i < n->n_out; i++)
-        unreachable = atomic_load(&n->out[i]->refs) == 1;
-    if (n && unreachable) {
-        for (int i = 0; i < n->n_out; i++) {
-            n->out[i]->node = NULL;
-            atomic_store(&n->out[i]->refs, 0);
-        }
-    }
-    kl_commit_unlock();
-    if (last) return array_free(a, dead);
-    if (!unreachable) return dead;
-    for (int i = 0; i < n->n_out; i++) dead = array_free(n->out[i], dead);
-    if (kl_refs_drop(&n->refs)) dead = node_free(n, dead);
-    return dead;
-}
-
-/* Drops a reference to a. Puts a in front of `dead` when it was the last one, or when only the
- * abandoned task of a has another; in this case the reference is dropped when a is taken out. */
-static struct kl_array *drop_onto(struct kl_array *a, struct kl_array *dead) {
-    if (a->multi) return drop_multi(a, dead);
-    uint32_t refs = atomic_load_explicit(&a->refs, memory_order_acquire);
-    while (refs != 1) {
-        struct kl_node *n = refs == 2 ? pending_task(a) : NULL;
-        if (n && is_owned_by(a, 2, 0) && kl_task_abandon(&n->task)) {
-            a->is_let_go = true;
-            break;
-        }
-        /* Not a subtraction: the thread that leaves one reference must have seen two. */
-        if (atomic_compare_exchange_weak_explicit(&a->refs, &refs, refs - 1, memory_order_acq_rel,
-                                                  memory_order_acquire))
-            return dead;
-    }
-    a->next_dead = dead;
-    return a;
-}
-
-static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead) {
-    for (int i = 0; i < n->n_in; i++) dead = drop_onto(n->in[i], dead);
-    if (n->task.op == KL_OP_CALL) {
-        const struct kl_call_params *call = n->task.params;
-        if (call->release) call->release(call->ctx);
-    }
-    if (n->task.op == KL_OP_KERNEL)
-        kl_kernel_desc_release(((const struct kl_kernel_params *)n->task.params)->desc);
-    if (n->task.op == KL_OP_CUSTOM) {
-        const struct kl_custom_params *custom = n->task.params;
-        if (custom->release) custom->release(custom->custom);
-    }
-    kl_buffer_release(n->task.workspace);
-    if (n->was_kept) kl_trace_forget(n);
-    if (n->parts)
-        kl_parts_drop(n->parts);
-    else
-        kl_free(n);
-    return dead;
-}
-
-static void free_all(struct kl_array *dead) {
-    while (dead) {
-        struct kl_array *a = dead;
-        dead = a->next_dead;
-        if (a->is_let_go) {
-            a->is_let_go = false;
-            dead = release_inputs_onto(a->task, dead);
-            if (!kl_refs_drop(&a->refs)) continue;
-        }
-        dead = array_free(a, dead);
-    }
-}
-
 struct kl_array *kl_array_retain(struct kl_array *a) {
     if (a) atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
     return a;
-}
-
-void kl_array_release(struct kl_array *a) {
-    if (a) free_all(drop_onto(a, NULL));
-}
-
-void kl_node_release(struct kl_node *n) {
-    if (kl_refs_drop(&n->refs)) free_all(node_free(n, NULL));
 }
 
 /* ---- building ---- */
@@ -363,66 +193,6 @@ int kl_array_new_failed(struct kl_array **out, enum kl_dtype dtype, int ndim, co
     return KL_OK;
 }
 
-/* Whether a can still be walked back from. The end of a trace may clear the field meanwhile. */
-static bool has_node(struct kl_array *a) {
-    return __atomic_load_n(&a->node, __ATOMIC_ACQUIRE) != NULL;
-}
-
-static bool owns_input(struct kl_task *t, int i) {
-    struct kl_node *n = kl_container(t, struct kl_node, task);
-    struct kl_array *a = n->in[i];
-    /* The only reference to the array is the task's, so no other thread can take one. The same
-     * holds for the buffer. */
-    return atomic_load_explicit(&a->refs, memory_order_acquire) == 1 && !has_node(a) &&
-           kl_buffer_sole_owner(a->t.buffer);
-}
-
-static bool read_only_by(struct kl_task *t, int readers) {
-    struct kl_node *n = kl_container(t, struct kl_node, task);
-    struct kl_array *a = n->out[0];
-    /* The task has a reference, and so has each input that is this array. No other thread can take
-     * a reference from these. */
-    return n->n_out == 1 && !a->multi &&
-           atomic_load_explicit(&a->refs, memory_order_acquire) == 1 + (uint32_t)readers &&
-           !has_node(a) && kl_buffer_sole_owner(a->t.buffer);
-}
-
-static void release_inputs(struct kl_task *t) {
-    struct kl_node *n = kl_container(t, struct kl_node, task);
-    int n_in = t->n_in;
-    t->n_in = 0;
-    struct kl_array *dead = NULL;
-    for (int i = 0; i < n_in; i++) dead = drop_onto(n->in[i], dead);
-    free_all(dead);
-}
-
-/* Drops the references of a task of n: those to the outputs, then the one to n. */
-static void let_go(struct kl_node *n) {
-    struct kl_array *dead = NULL;
-    /* The node is released first: it is a part of the allocation of the output, which is then freed
-     * at once. */
-    if (n->n_out == 1) {
-        struct kl_array *a = n->out[0];
-        kl_node_release(n);
-        kl_array_release(a);
-        return;
-    }
-    for (int i = 0; i < n->n_out; i++) dead = drop_onto(n->out[i], dead);
-    free_all(dead);
-    kl_node_release(n);
-}
-
-static void finish(struct kl_task *t) {
-    let_go(kl_container(t, struct kl_node, task));
-}
-
-void kl_node_let_go(struct kl_node *n) {
-    if (n->n_out > 1)
-        let_go(n);
-    else
-        kl_node_release(n);
-}
-
 static size_t node_bytes(size_t params_bytes, int n_in, int n_out) {
     return align16(sizeof(struct kl_node) + 2 * ((size_t)n_in + (size_t)n_out) * sizeof(void *)) +
            params_bytes;
@@ -434,10 +204,6 @@ struct kl_origin kl_origin_set(struct kl_origin o) {
     struct kl_origin before = origin;
     origin = o;
     return before;
-}
-
-struct kl_origin kl_origin_get(void) {
-    return origin;
 }
 
 struct kl_origin kl_alias_set(enum kl_alias alias) {
@@ -455,7 +221,7 @@ void kl_array_note_lanes(struct kl_array *a, int lanes, bool source) {
     o->lane_axes += source;
 }
 
-/* A node in memory of node_bytes, whose inputs are not set yet. Field by field, because compilers
+/* A node in memory of node_bytes bytes, whose inputs are not set yet. Field by field, because compilers
  * clear a struct of this size with an instruction that takes 10 ns to start. */
 static inline void node_init_alone(struct kl_node *n, struct kl_parts *parts,
                                    const struct kl_operation *o, int n_out) {
@@ -486,10 +252,10 @@ static inline void node_init_alone(struct kl_node *n, struct kl_parts *parts,
     n->task.params_bytes = o->params_bytes;
     n->task.n_in = n_in;
     n->task.n_out = n_out;
-    n->task.owns_input = owns_input;
-    n->task.read_only_by = read_only_by;
-    n->task.release_inputs = release_inputs;
-    n->task.finish = finish;
+    n->task.owns_input = kl_node_owns_input;
+    n->task.read_only_by = kl_node_read_only_by;
+    n->task.release_inputs = kl_node_release_inputs;
+    n->task.finish = kl_node_finish;
     n->task.origin = origin;
 }
 
@@ -524,6 +290,23 @@ static int node_with_output(struct kl_node **node, const struct kl_out_spec *spe
     return KL_OK;
 }
 
+int kl_array_op_size(const struct kl_operation *o, const struct kl_out_spec *spec, int64_t *size,
+                     size_t *node, size_t *bytes, struct kl_error **err) {
+    KL_TRY(check_shape(spec->dtype, spec->ndim, spec->dims, size, err));
+    *node = own_bytes(spec->ndim);
+    *bytes = *node + node_bytes(o->params_bytes, o->n_in, 1);
+    return KL_OK;
+}
+
+void kl_array_op_init(char *memory, const struct kl_operation *o, const struct kl_out_spec *spec,
+                      int64_t size) {
+    struct kl_array *a = array_init_own(memory, spec->dtype, spec->ndim, spec->dims, size, NULL, 1);
+    struct kl_node *n = (struct kl_node *)(memory + own_bytes(spec->ndim));
+    node_init_alone(n, a->parts, o, 1);
+    set_out(n, 0, a);
+    a->node = n;
+}
+
 /* A node and several outputs, each in its own allocation, because they are freed at different
  * times. */
 static int node_with_outputs(struct kl_node **node, int n_out, const struct kl_out_spec *specs,
@@ -551,25 +334,6 @@ static int node_with_outputs(struct kl_node **node, int n_out, const struct kl_o
     return rc;
 }
 
-/* Frees a node that could not be completed. What the parameters own stays the caller's. */
-static void abandon(struct kl_node *n) {
-    n->task.op = KL_OP_COPY;
-    struct kl_array *dead = NULL;
-    for (int i = 0; i < n->n_out; i++) {
-        n->out[i]->multi = false;
-        atomic_store(&n->out[i]->refs, 1);
-        dead = drop_onto(n->out[i], dead);
-    }
-    free_all(dead);
-    kl_node_release(n);
-}
-
-static bool any_shapeless(struct kl_array *const *in, int n) {
-    for (int i = 0; i < n; i++)
-        if (in[i]->shapeless) return true;
-    return false;
-}
-
 int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *specs,
                 const struct kl_operation *o, struct kl_error **err) {
     const enum kl_op_id op = o->op;
@@ -584,7 +348,7 @@ int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *spe
         if (bytes && !(n->task.workspace = kl_buffer_new(bytes))) rc = kl_fail_nomem(err);
     }
     if (rc) {
-        if (n) abandon(n);
+        if (n) kl_node_abandon(n);
         return rc;
     }
     n->may_be_kept = trace || op == KL_OP_PLACEHOLDER;
@@ -594,7 +358,7 @@ int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *spe
     for (int i = 0; i < n_out; i++) {
         n->out[i]->node = n;
         n->out[i]->trace = kl_trace_retain(trace);
-        n->out[i]->shapeless = trace && any_shapeless(o->in, o->n_in);
+        n->out[i]->shapeless = trace && kl_inputs_shapeless(o->in, o->n_in);
         outs[i] = n->out[i];
     }
     /* Only the user knows how the results of these follow from the extents. */
@@ -607,88 +371,6 @@ int kl_array_op1(struct kl_array **out, const struct kl_operation *o, enum kl_dt
                  const int *dims, struct kl_error **err) {
     struct kl_out_spec spec = {dtype, ndim, dims};
     return kl_array_op(out, 1, &spec, o, err);
-}
-
-/* ---- the same operation many times ---- */
-
-struct kl_image {
-    size_t bytes, node; /* of the whole; where the node begins */
-    bool is_integer;    /* the output may have a proved range */
-    /* an array and its node, as node_with_output makes them, but for the inputs */
-    _Alignas(16) char memory[];
-};
-
-int kl_image_new(struct kl_image **out, const struct kl_operation *o,
-                 const struct kl_out_spec *spec, struct kl_error **err) {
-    int64_t size, lo, hi;
-    KL_TRY(check_shape(spec->dtype, spec->ndim, spec->dims, &size, err));
-    const size_t node = own_bytes(spec->ndim),
-                 bytes = node + node_bytes(o->params_bytes, o->n_in, 1);
-    struct kl_image *m = kl_malloc(sizeof *m + bytes);
-    if (!m) return kl_fail_nomem(err);
-    m->bytes = bytes;
-    m->node = node;
-    m->is_integer = kl_int_limits(spec->dtype, &lo, &hi);
-    struct kl_array *a =
-        array_init_own(m->memory, spec->dtype, spec->ndim, spec->dims, size, NULL, 1);
-    struct kl_node *n = (struct kl_node *)(m->memory + node);
-    node_init_alone(n, a->parts, o, 1);
-    set_out(n, 0, a);
-    a->node = n;
-    *out = m;
-    return KL_OK;
-}
-
-/* Pointers into the image become pointers into its copy, which lies `distance` bytes behind it. */
-static void move_pointers(struct kl_array *a, struct kl_node *n, ptrdiff_t distance) {
-#define MOVE(type, p) ((p) = (type)((uintptr_t)(p) + (uintptr_t)distance))
-    MOVE(struct kl_node *, a->node);
-    MOVE(struct kl_parts *, a->parts);
-    MOVE(const int *, a->t.dims);
-    MOVE(const int64_t *, a->t.strides);
-    MOVE(struct kl_fate *, a->t.fate);
-    MOVE(struct kl_buffer *, a->t.buffer);
-    MOVE(void *, a->parts->memory);
-    MOVE(struct kl_parts *, a->parts->fate.parts);
-    MOVE(struct kl_parts *, a->parts->buffer.parts);
-    MOVE(struct kl_parts *, n->parts);
-    MOVE(struct kl_array **, n->in);
-    MOVE(struct kl_array **, n->out);
-    MOVE(struct kl_tensor **, n->task.in);
-    MOVE(struct kl_tensor **, n->task.out);
-    MOVE(const void *, n->task.params);
-    MOVE(struct kl_array *, n->out[0]);
-    MOVE(struct kl_tensor *, n->task.out[0]);
-#undef MOVE
-}
-
-int kl_array_of_image(struct kl_array **out, const struct kl_image *m, struct kl_array *const *in,
-                      struct kl_stream *s, struct kl_error **err) {
-    const int n_in = ((const struct kl_node *)(m->memory + m->node))->n_in;
-    struct kl_trace *trace;
-    KL_TRY(kl_trace_of_inputs(&trace, in, n_in, err));
-    char *memory = kl_malloc(m->bytes);
-    if (!memory) return kl_fail_nomem(err);
-    memcpy(memory, m->memory, m->bytes);
-    struct kl_array *a = (struct kl_array *)memory;
-    struct kl_node *n = (struct kl_node *)(memory + m->node);
-    move_pointers(a, n, memory - m->memory);
-    n->stream = s;
-    for (int i = 0; i < n_in; i++) {
-        n->in[i] = in[i];
-        n->task.in[i] = &in[i]->t;
-    }
-    if (trace) {
-        n->may_be_kept = true;
-        a->trace = kl_trace_retain(trace);
-        a->shapeless = any_shapeless(in, n_in);
-    }
-    const enum kl_op_id op = n->task.op;
-    if (kl_op_flags(op) & KL_OPF_CHECKED)
-        n->task.proved = !kl_bounds_checked() || kl_op_indices_proved(op, n->task.params, in, n_in);
-    if (m->is_integer) kl_op_prove_range(a, op, in, n_in);
-    *out = a;
-    return KL_OK;
 }
 
 int kl_array_view_as(struct kl_array **out, enum kl_op_id op, const void *params,
@@ -780,7 +462,7 @@ int kl_array_view_many(struct kl_array **outs, int n_out, const struct kl_operat
         a->lo = o->in[i]->lo;
         a->hi = o->in[i]->hi;
         a->trace = kl_trace_retain(trace);
-        a->shapeless = trace && any_shapeless(o->in, o->n_in);
+        a->shapeless = trace && kl_inputs_shapeless(o->in, o->n_in);
         set_out(n, i, a);
         a->node = n;
         if (n_out == 1) continue;

@@ -31,7 +31,7 @@ struct kl_array {
     struct kl_trace *trace;     /* the innermost trace that it belongs to, owned; NULL: none */
     struct kl_array *next_dead; /* in the list of arrays to free */
     struct kl_parts *parts;     /* the allocation it is a part of; NULL: it has its own (views) */
-    struct kl_tensor t;         /* dims and strides are stored behind this struct */
+    struct kl_tensor t;         /* dims and strides are stored after this struct */
 };
 
 struct kl_array *kl_array_retain(struct kl_array *a);
@@ -83,7 +83,7 @@ int kl_array_op1(struct kl_array **out, const struct kl_operation *o, enum kl_dt
 struct kl_image;
 int kl_image_new(struct kl_image **out, const struct kl_operation *o,
                  const struct kl_out_spec *spec, struct kl_error **err);
-/* What kl_array_op would build on these inputs; on success it takes over a reference to each. */
+/* Builds on these inputs what kl_array_op would. On success it takes over a reference to each. */
 int kl_array_of_image(struct kl_array **out, const struct kl_image *m, struct kl_array *const *in,
                       struct kl_stream *s, struct kl_error **err);
 /* A view, which shares fate and buffer of base. Strides and offset are in elements; offset is
@@ -108,15 +108,14 @@ void kl_array_set_range(struct kl_array *a, int64_t lo, int64_t hi);
 int kl_array_view_many(struct kl_array **outs, int n_out, const struct kl_operation *o,
                        struct kl_error **err);
 
-/* What messages say of an index of a, the result of a checked operation that the caller has just
- * built; any other array is left as it is. lanes: the first axis of the index operands tells which
- * of so many lanes has the index; 0: the indices are the same for all lanes. source: axis 0 of the
- * first input is one of lanes, of which the user does not know. */
+/* Says how messages about a wrong index describe it. a: the result of a checked operation that the
+ * caller has just built; any other array is left as it is. lanes: the extent of the first axis of
+ * the index operands, which is an axis of vmap; 0: the indices are the same for all lanes. source:
+ * axis 0 of the first input is an axis of vmap too, of which the user does not know. */
 void kl_array_note_lanes(struct kl_array *a, int lanes, bool source);
 
 /* Sets on whose behalf the calling thread builds from now on; returns what was set before. */
 struct kl_origin kl_origin_set(struct kl_origin o);
-struct kl_origin kl_origin_get(void);
 /* Sets which call of the user the calling thread builds gathers and scatters for, unless it builds
  * for a call already, or for a rule of a transform; returns what kl_origin_set restores. */
 struct kl_origin kl_alias_set(enum kl_alias alias);

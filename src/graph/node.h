@@ -1,5 +1,5 @@
 /* node.h - a node: one operation with its inputs and outputs. It becomes the task that streams
- * queue. Included inside graph/ and transforms/ only. */
+ * queue. */
 #pragma once
 #include "base/op/task.h"
 #include "graph/array.h"
@@ -31,3 +31,26 @@ bool kl_node_is_valid(const struct kl_node *n);
 /* Drops one reference to n; the last one releases all its inputs and frees n. The caller holds no
  * lock. */
 void kl_node_release(struct kl_node *n);
+
+/* ---- lifetime.c: for array.c ---- */
+/* The functions of kl_task that a node's task has. */
+bool kl_node_owns_input(struct kl_task *t, int i);
+bool kl_node_read_only_by(struct kl_task *t, int readers);
+void kl_node_release_inputs(struct kl_task *t);
+void kl_node_finish(struct kl_task *t);
+/* Frees a node that could not be completed. The caller keeps whatever the parameters own. */
+void kl_node_abandon(struct kl_node *n);
+
+/* ---- array.c: for image.c ---- */
+/* An array of spec and the node that makes it by o, in one memory of *bytes bytes: the node begins
+ * at *node. The inputs of the node are not set. */
+int kl_array_op_size(const struct kl_operation *o, const struct kl_out_spec *spec, int64_t *size,
+                     size_t *node, size_t *bytes, struct kl_error **err);
+void kl_array_op_init(char *memory, const struct kl_operation *o, const struct kl_out_spec *spec,
+                      int64_t size);
+/* Whether an input has the flag; kl_any_shapeless asks whether its extents are unknown now. */
+static inline bool kl_inputs_shapeless(struct kl_array *const *in, int n) {
+    for (int i = 0; i < n; i++)
+        if (in[i]->shapeless) return true;
+    return false;
+}

@@ -1,8 +1,8 @@
 /* recompute.c - see recompute.h.
  *
  * Element-wise nodes that follow each other in a commit, with one shape and on one stream, are a
- * *run*: the backend computes them in one kernel. A value that its own run reads, and one later run
- * besides, would be stored by the one kernel and loaded by the other. Instead the later run gets
+ * *run*: the backend computes them in one kernel. A value that its own run and one later run read
+ * would be stored by the one kernel and loaded by the other. Instead the later run gets
  * nodes of its own that compute it again, from the operands (*leaves*) of its first run. */
 #include "graph/recompute.h"
 
@@ -18,10 +18,10 @@ enum {
     MOST_LEAVES = 32
 };
 
-/* What is known of the node at each place of the order. */
+/* The facts about the node at one place of the order. */
 struct fact {
     int32_t run;
-    int32_t reader;         /* the run besides its own that reads the value; NONE or STORED */
+    int32_t reader;         /* the other run that reads the value; or NONE, or STORED */
     uint32_t readers;       /* inputs of the commit that are the value */
     bool read_within;       /* by its own run */
     bool needed;            /* to be computed again for the run that is looked at */
@@ -30,7 +30,7 @@ struct fact {
 
 struct run {
     int32_t begin, end; /* places of its nodes; nodes of views may lie between */
-    struct kl_group_limits limits;
+    struct kl_fusion_limits limits;
     int n;      /* nodes */
     bool loads; /* it reads a value that is perhaps computed again */
 };
@@ -78,7 +78,7 @@ static bool is_traced(const struct kl_node *n) {
 static bool is_pure(const struct kl_node *n) {
     const unsigned flags = kl_op_flags(n->task.op);
     return (flags & KL_OPF_ELEMENTWISE) && !(flags & KL_OPF_CHECKED) && n->n_out == 1 &&
-           n->n_in <= KL_GROUP_OPERANDS && n->out[0] &&
+           n->n_in <= KL_FUSION_OPERANDS && n->out[0] &&
            n->out[0]->t.size >= KL_RECOMPUTE_MIN_SIZE && !is_traced(n);
 }
 
@@ -102,7 +102,7 @@ static void join(struct kl_node *const *order, int32_t at, int32_t *run) {
         !same_shape(n, order[r->begin])) {
         *run = plan.n_runs++;
         r = &plan.run[*run];
-        *r = (struct run){.begin = at, .limits = kl_stream_group_limits(n->stream)};
+        *r = (struct run){.begin = at, .limits = kl_stream_fusion_limits(n->stream)};
     }
     r->end = at + 1;
     r->n++;
@@ -178,7 +178,7 @@ struct kernel {
     int n, n_reads, n_leaves, n_again; /* n_reads: operands in memory; n_leaves: different ones */
     struct kl_node *node[MOST_STEPS];
     const struct kl_array *leaf[MOST_LEAVES];
-    size_t saved, more; /* bytes that are not stored, and those that are read besides */
+    size_t saved, more; /* bytes that are no longer stored; bytes that are read in addition */
 };
 
 /* Adds an operand in memory. false: there are too many. */
@@ -228,8 +228,8 @@ static bool is_function(enum kl_op_id op) {
            op == KL_OP_REMAINDER || op == KL_OP_FLOOR_DIVIDE;
 }
 
-/* What else of run `from` must be computed again, and the leaves of it all. false: that is too
- * much. */
+/* Adds the other nodes of run `from` that must be computed again, and the leaves of all of them.
+ * false: they are too many. */
 static bool add_needed(struct kernel *k, int32_t from) {
     const int n_saved = k->n_again;
     int n_functions = 0;
@@ -255,7 +255,7 @@ static bool add_needed(struct kernel *k, int32_t from) {
 static bool build_again(struct kernel *k, int32_t at) {
     const struct kl_node *n = k->order[at];
     const struct kl_tensor *t = &n->out[0]->t;
-    struct kl_array *in[KL_GROUP_OPERANDS];
+    struct kl_array *in[KL_FUSION_OPERANDS];
     for (int i = 0; i < n->n_in; i++) {
         int32_t made = maker_of(n->in[i], k->mark);
         bool again = made >= 0 && plan.fact[made].again;
@@ -308,7 +308,7 @@ static void replace(struct kernel *k, const struct run *from) {
         if (!f->again) continue;
         insert(k, f->again);
         if (f->reader == k->run) f->reader = NONE;
-        /* What the new nodes read has one more reader. */
+        /* The inputs of the new nodes have one more reader. */
         for (int i = 0; i < k->order[at]->n_in; i++) {
             int32_t made = maker_of(k->order[at]->in[i], k->mark);
             if (made >= 0 && !plan.fact[made].again) plan.fact[made].reader = STORED;
@@ -341,8 +341,8 @@ static void compute_again(struct kernel *k, int32_t from) {
     }
 }
 
-/* The run behind `after`, and before all others of its kind, of which the kernel reads values that
- * can be computed again; NONE. */
+/* The first run after run `after` of which the kernel reads values that can be computed again;
+ * NONE: there is none. */
 static int32_t next_source(const struct kernel *k, int32_t after) {
     int32_t found = NONE;
     for (int j = 0; j < k->n; j++)

@@ -209,7 +209,7 @@ void kl_trace_end(struct kl_trace *t) {
     } else {
         for (struct kl_link *k; (k = kl_list_pop(&t->kept));) {
             struct kl_node *n = kl_container(k, struct kl_node, kept);
-            /* What the outputs owned together, one reference to the node, is now this thread's. */
+            /* This thread now owns the reference to the node that the outputs owned together. */
             bool reachable = false;
             for (int i = 0; i < n->n_out; i++) {
                 if (!n->out[i]) continue;

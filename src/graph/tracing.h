@@ -17,7 +17,7 @@ struct kl_trace {
     int n_reads, reads_room;
 };
 
-/* What the user's function has seen of the shape of an array. */
+/* The axes of an array whose extents the user's function has seen. */
 struct kl_read {
     struct kl_array *a; /* owned */
     uint64_t axes;      /* a bit for each axis */

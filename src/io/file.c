@@ -286,9 +286,9 @@ static int read_plain(struct kl_lazy *z, char *dst, struct kl_error **err) {
     return KL_OK;
 }
 
-static void settle(struct kl_lazy *z, enum kl_load_end how) {
-    if (!z->settled) kl_load_settle(z->load, how);
-    z->settled = true;
+static void count(struct kl_lazy *z, enum kl_load_end how) {
+    if (!z->counted) kl_load_count(z->load, how);
+    z->counted = true;
 }
 
 static int lazy_run(void *ctx, struct kl_launch *l, struct kl_error **err) {
@@ -303,17 +303,17 @@ static int lazy_run(void *ctx, struct kl_launch *l, struct kl_error **err) {
         *err = NULL;
         rc = kl_lazy_check(z, err);
     }
-    settle(z, rc ? KL_LOAD_FAILED : KL_LOAD_DONE);
+    count(z, rc ? KL_LOAD_FAILED : KL_LOAD_DONE);
     return rc;
 }
 
 static void lazy_skipped(void *ctx, struct kl_error *why) {
-    settle(ctx, why ? KL_LOAD_FAILED : KL_LOAD_SKIPPED);
+    count(ctx, why ? KL_LOAD_FAILED : KL_LOAD_SKIPPED);
 }
 
 static void lazy_release(void *ctx) {
     struct kl_lazy *z = ctx;
-    settle(z, KL_LOAD_SKIPPED); /* nobody asked for the tensor */
+    count(z, KL_LOAD_SKIPPED); /* nobody asked for the tensor */
     kl_npz_release(z->npz);
     kl_source_release(z->source);
     kl_load_release(z->load);
@@ -347,7 +347,7 @@ static int lazy_array(struct kl_array **out, struct kl_file *f, const struct kl_
     struct kl_lazy *z = NULL;
     struct kl_stream *stream = NULL;
     KL_TRY(lazy_new(&z, f, t, load, err));
-    int rc = kl_source_lane(f->source, t->bytes, &stream, &z->lane, err);
+    int rc = kl_source_reader(f->source, t->bytes, &stream, &z->reader, err);
     struct kl_call_params call = {
         .name = "load", .fn = lazy_run, .ctx = z, .release = lazy_release, .skipped = lazy_skipped};
     if (!rc)
@@ -357,7 +357,7 @@ static int lazy_array(struct kl_array **out, struct kl_file *f, const struct kl_
                 .op = KL_OP_CALL, .stream = stream, .params = &call, .params_bytes = sizeof call},
             t->dtype, t->ndim, dims, err);
     if (rc) {
-        z->settled = true; /* the load was not told to expect z, so z must not be counted */
+        z->counted = true; /* the load was not told to expect z, so z must not be counted */
         lazy_release(z);
         return rc;
     }
@@ -383,7 +383,7 @@ static int missing_array(struct kl_array **out, struct kl_file *f, const struct 
     kl_error_release(why);
     if (rc) return rc;
     kl_load_expect(load, t->bytes);
-    kl_load_settle(load, KL_LOAD_FAILED);
+    kl_load_count(load, KL_LOAD_FAILED);
     return KL_OK;
 }
 
@@ -402,7 +402,7 @@ static int refused_array(struct kl_array **out, struct kl_file *f, const struct 
     kl_error_release(why);
     if (rc) return rc;
     kl_load_expect(load, t->bytes);
-    kl_load_settle(load, KL_LOAD_FAILED);
+    kl_load_count(load, KL_LOAD_FAILED);
     return KL_OK;
 }
 
@@ -439,7 +439,7 @@ int kl_file_array(struct kl_array **out, struct kl_file *f, size_t i, struct kl_
     } else if (t->bytes == 0) {
         KL_TRY(kl_array_new_data(&base, NULL, t->dtype, t->ndim, dims, err));
         kl_load_expect(load, 0);
-        kl_load_settle(load, KL_LOAD_DONE);
+        kl_load_count(load, KL_LOAD_DONE);
     } else {
         KL_TRY(lazy_array(&base, f, t, dims, load, err));
     }

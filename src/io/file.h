@@ -61,7 +61,7 @@ struct kl_lazy {
     struct kl_source *source;
     struct kl_load *load; /* may be NULL */
     struct kl_npz *npz;   /* the archive, when it is read through one, else NULL */
-    int lane;
+    int reader;
     uint64_t index, skip;
     uint64_t begin, end; /* bytes in the source, or in the member */
     uint64_t bytes;      /* size of the value */
@@ -69,7 +69,7 @@ struct kl_lazy {
     const struct kl_gguf_type *blocks; /* NULL: the bytes are the elements */
     int part;                          /* enum kl_gguf_part */
     bool swap;
-    bool settled; /* it has been counted in load */
+    bool counted; /* it has been counted in load */
     char name[];
 };
 /* KL_ECANCELLED when the load of z was cancelled. */
@@ -82,7 +82,7 @@ struct kl_bytes_of kl_lazy_bytes_of(const struct kl_lazy *z);
 /* gguf.c: reads the blocks of z and makes its part of them, into dst. */
 int kl_gguf_read(struct kl_lazy *z, void *dst, struct kl_error **err);
 
-/* npz.c: reads the whole value of z into dst. Runs on the reader thread of z's lane. */
+/* npz.c: reads the whole value of z into dst. Runs on the thread that runs z's reader stream. */
 int kl_npz_read(struct kl_lazy *z, void *dst, struct kl_error **err);
 struct kl_npz *kl_npz_retain(struct kl_npz *a);
 void kl_npz_release(struct kl_npz *a); /* NULL is fine */
@@ -92,4 +92,4 @@ bool kl_load_cancelled(struct kl_load *l); /* l may be NULL, here and in the fun
 void kl_load_expect(struct kl_load *l, uint64_t bytes);
 void kl_load_count_bytes(struct kl_load *l, uint64_t bytes);
 enum kl_load_end { KL_LOAD_DONE, KL_LOAD_FAILED, KL_LOAD_SKIPPED };
-void kl_load_settle(struct kl_load *l, enum kl_load_end how);
+void kl_load_count(struct kl_load *l, enum kl_load_end how);

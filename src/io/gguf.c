@@ -1,5 +1,5 @@
 /* gguf.c - reading the header of a .gguf file, version 2 or 3: counts, typed metadata, descriptions
- * of tensors, and behind them the data, aligned.
+ * of tensors, and after them the data, aligned.
  *
  * Every count and length is checked before memory is taken for it, and every rule has its own
  * message. A tensor of a type that is not taken fails alone, with the name of the type, and so does
@@ -228,7 +228,7 @@ static int take_tensor(struct reader *r, uint64_t alignment) {
     return kl_pile_add(&r->tensors, &d) ? KL_OK : kl_fail_nomem(r->err);
 }
 
-/* What *d is of, and its type; NULL: one that is not taken. */
+/* Fills *t from *d and returns the type of the tensor; NULL: it is of a type that is not taken. */
 static const struct kl_gguf_type *tensor_of(const struct described *d, struct kl_file_tensor *t) {
     const char *name;
     const struct kl_gguf_type *type = kl_gguf_type(d->type, &name);

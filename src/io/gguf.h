@@ -4,7 +4,7 @@
 
 /* Bytes of a key and of a tensor's name, and axes, at most. The format itself has 4 axes so far. */
 enum { KL_GGUF_MAX_KEY = 65535, KL_GGUF_MAX_NAME = 1024, KL_GGUF_MAX_DIMS = 8 };
-/* Types of the metadata that are not numbers, besides bool. */
+/* Types of the metadata that are neither numbers nor bool. */
 enum { KL_GGUF_TYPE_STRING = 8, KL_GGUF_TYPE_ARRAY = 9 };
 
 /* A value of the metadata. Strings are in the memory of the file and end with a 0. */
@@ -33,8 +33,8 @@ struct kl_gguf_type {
 /* NULL: not a type that is taken. *name: the name of any type that is known, else NULL. */
 const struct kl_gguf_type *kl_gguf_type(uint32_t id, const char **name);
 
-/* What is made of the blocks of a tensor. The three first are those of affine quantization with
- * groups of 32: w = scale * code + bias. */
+/* The part of a tensor's blocks that an array is made of. The first three are the parts of affine
+ * quantization with groups of 32: w = scale * code + bias. */
 enum kl_gguf_part { KL_GGUF_CODES, KL_GGUF_SCALES, KL_GGUF_BIASES, KL_GGUF_VALUES };
 /* Bytes that this part of a block becomes. */
 size_t kl_gguf_part_bytes(const struct kl_gguf_type *t, enum kl_gguf_part part);

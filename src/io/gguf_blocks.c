@@ -1,7 +1,7 @@
 /* gguf_blocks.c - what the blocks of the .gguf format mean. Types, layouts and formulas are those
  * of the format's description (ggml, docs/gguf.md) and of its reference implementation: a block of
- * 32 or 256 numbers has small integers, a scale d, and for some an offset m; the types with K have
- * a scale for each 16 or 32 numbers besides. */
+ * 32 or 256 numbers has small integers, a scale d, and for some an offset m; the types with K also
+ * have a scale for each 16 or 32 numbers. */
 #include <string.h>
 
 #include "base/number/dtype.h"

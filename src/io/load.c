@@ -7,7 +7,7 @@ struct kl_load {
     _Atomic(uint32_t) refs;
     _Atomic(bool) cancelled;
     _Atomic(uint64_t) bytes_total, bytes_done;
-    _Atomic(uint64_t) n_tensors, n_settled[3]; /* by enum kl_load_end */
+    _Atomic(uint64_t) n_tensors, n_ended[3]; /* by enum kl_load_end */
 };
 
 struct kl_load *kl_load_new(void) {
@@ -43,16 +43,16 @@ void kl_load_count_bytes(struct kl_load *l, uint64_t bytes) {
     if (l) atomic_fetch_add(&l->bytes_done, bytes);
 }
 
-void kl_load_settle(struct kl_load *l, enum kl_load_end how) {
-    if (l) atomic_fetch_add(&l->n_settled[how], 1);
+void kl_load_count(struct kl_load *l, enum kl_load_end how) {
+    if (l) atomic_fetch_add(&l->n_ended[how], 1);
 }
 
 void kl_load_get(struct kl_load *l, struct kl_load_progress *p) {
     /* The done counter is read before the total, so that a caller may see too few done, but never
      * more done than the total. */
-    p->n_done = atomic_load(&l->n_settled[KL_LOAD_DONE]);
-    p->n_failed = atomic_load(&l->n_settled[KL_LOAD_FAILED]);
-    p->n_skipped = atomic_load(&l->n_settled[KL_LOAD_SKIPPED]);
+    p->n_done = atomic_load(&l->n_ended[KL_LOAD_DONE]);
+    p->n_failed = atomic_load(&l->n_ended[KL_LOAD_FAILED]);
+    p->n_skipped = atomic_load(&l->n_ended[KL_LOAD_SKIPPED]);
     p->bytes_done = atomic_load(&l->bytes_done);
     p->n_tensors = atomic_load(&l->n_tensors);
     p->bytes_total = atomic_load(&l->bytes_total);

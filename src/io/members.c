@@ -14,22 +14,22 @@ static int fail(struct kl_members *m, const char *why) {
     return -1;
 }
 
-/* p is at a quote. Returns the place behind the string, or `end` when it does not end. */
-static const char *behind_string(const char *p, const char *end) {
+/* p is at a quote. Returns the place after the string, or `end` when it does not end. */
+static const char *after_string(const char *p, const char *end) {
     for (p++; p < end && *p != '"'; p++)
         if (*p == '\\' && p + 1 < end) p++;
     return p < end ? p + 1 : end;
 }
 
-static const char *behind_word(const char *p, const char *end) {
+static const char *after_word(const char *p, const char *end) {
     while (p < end && *p != ',' && *p != '}' && *p != ']' && !is_space(*p)) p++;
     return p;
 }
 
-/* p is at a bracket, and returned is what is behind the one that closes it. */
-static const char *behind_brackets(const char *p, const char *end, struct kl_member *counts) {
+/* p is at a bracket. Returns the place after the bracket that closes it. */
+static const char *after_brackets(const char *p, const char *end, struct kl_member *counts) {
     for (size_t depth = 0; p < end;) {
-        const char c = *p, *next = c == '"' ? behind_string(p, end) : p + 1;
+        const char c = *p, *next = c == '"' ? after_string(p, end) : p + 1;
         if (c == '{' || c == '[') depth++;
         if (c == '{' || c == '[' || c == ',') counts->n_marks++;
         if (!is_space(c)) counts->n_solid += (size_t)(next - p);
@@ -58,7 +58,7 @@ int kl_members_next(struct kl_members *m, struct kl_member *out) {
     m->started = true;
     if (m->p == m->end || *m->p != '"') return fail(m, "a key in quotes expected");
     out->key = m->p;
-    m->p = out->key_end = behind_string(m->p, m->end);
+    m->p = out->key_end = after_string(m->p, m->end);
     skip_space(m);
     if (m->p == m->end || *m->p != ':') return fail(m, "':' expected");
     m->p++;
@@ -66,9 +66,9 @@ int kl_members_next(struct kl_members *m, struct kl_member *out) {
     if (m->p == m->end) return fail(m, NULL);
     out->value = m->p;
     if (*m->p == '{' || *m->p == '[') {
-        m->p = behind_brackets(m->p, m->end, out);
+        m->p = after_brackets(m->p, m->end, out);
     } else {
-        m->p = *m->p == '"' ? behind_string(m->p, m->end) : behind_word(m->p, m->end);
+        m->p = *m->p == '"' ? after_string(m->p, m->end) : after_word(m->p, m->end);
         out->n_solid = (size_t)(m->p - out->value);
     }
     out->value_end = m->p;

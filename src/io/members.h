@@ -22,8 +22,8 @@ struct kl_member {
 
 /* text must begin with '{'. */
 struct kl_members kl_members_of(const char *text, const char *end);
-/* 1: *out is the next member; 0: the object has ended, and m->p is behind it; -1: m->why is wrong
- * there. */
+/* 1: *out is the next member; 0: the object has ended, and m->p is after it; -1: the text at m->p
+ * is wrong, as m->why says. */
 int kl_members_next(struct kl_members *m, struct kl_member *out);
-/* Whether nothing but space is left behind the object. */
+/* Whether nothing but space is left after the object. */
 bool kl_members_at_end(struct kl_members *m);

@@ -1,9 +1,9 @@
 /* npz.c - reading .npz, a zip archive with one .npy per array, through libzip.
  *
- * A libzip handle serves one thread at a time, so each lane of the source has its own. The first
- * load of a lane opens the handle; kl_npz_open opens that of lane 0, before there are loads. libzip
- * reads its bytes from our source, so custom readers work and their errors are reported in full. A
- * damaged member fails alone, by its CRC, when it is read. */
+ * A libzip handle serves one thread at a time, so each reader stream of the source has its own. The
+ * first load of a reader opens the handle; kl_npz_open opens that of reader 0, before there are
+ * loads. libzip reads its bytes from our source, so readers of the user work and their errors are
+ * reported in full. A damaged member fails alone, by its CRC, when it is read. */
 #include <string.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 /* A deflate stream expands one byte to at most 1032 bytes. */
 enum { DEFLATE_MOST = 1032 };
 
-struct lane {
+struct reader {
     struct kl_npz *npz;
     struct zip *zip;         /* NULL: not open */
     uint64_t at;             /* position in the source */
@@ -24,13 +24,13 @@ struct lane {
     pid_t user;              /* the process that is reading now; 0: none */
 };
 
-/* A lane belongs to the executor of its stream. Lane 0 belongs to kl_npz_open until it returns. */
+/* A reader belongs to the executor of its stream; reader 0 to kl_npz_open until it returns. */
 struct kl_npz {
     _Atomic(uint32_t) refs;
     const struct kl_libzip *lib;
     struct kl_source *source;
     uint64_t size;
-    struct lane lanes[KL_SOURCE_LANES];
+    struct reader readers[KL_SOURCE_READERS];
 };
 
 struct kl_npz *kl_npz_retain(struct kl_npz *a) {
@@ -40,16 +40,16 @@ struct kl_npz *kl_npz_retain(struct kl_npz *a) {
 
 void kl_npz_release(struct kl_npz *a) {
     if (!a || atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1) return;
-    for (int i = 0; i < KL_SOURCE_LANES; i++) {
-        if (a->lanes[i].zip) a->lib->discard(a->lanes[i].zip);
-        kl_error_release(a->lanes[i].why);
+    for (int i = 0; i < KL_SOURCE_READERS; i++) {
+        if (a->readers[i].zip) a->lib->discard(a->readers[i].zip);
+        kl_error_release(a->readers[i].why);
     }
     kl_source_release(a->source);
     kl_free(a);
 }
 
 /* ---- what libzip reads from ---- */
-static int64_t lane_read(struct lane *l, void *dst, uint64_t n) {
+static int64_t reader_read(struct reader *l, void *dst, uint64_t n) {
     uint64_t left = l->npz->size - l->at;
     if (n > left) n = left;
     struct kl_bytes_of what = {0};
@@ -69,7 +69,7 @@ static int64_t lane_read(struct lane *l, void *dst, uint64_t n) {
     return (int64_t)n;
 }
 
-static int64_t lane_seek(struct lane *l, const struct zip_seek_args *args) {
+static int64_t reader_seek(struct reader *l, const struct zip_seek_args *args) {
     int64_t base = args->whence == 0   ? 0
                    : args->whence == 1 ? (int64_t)l->at
                                        : (int64_t)l->npz->size;
@@ -83,11 +83,11 @@ static int64_t lane_seek(struct lane *l, const struct zip_seek_args *args) {
     return 0;
 }
 
-static int64_t lane_command(void *state, void *data, uint64_t n, enum zip_source_cmd cmd) {
-    struct lane *l = state;
+static int64_t reader_command(void *state, void *data, uint64_t n, enum zip_source_cmd cmd) {
+    struct reader *l = state;
     switch (cmd) {
     case ZIP_SOURCE_OPEN: l->at = 0; return 0;
-    case ZIP_SOURCE_READ: return lane_read(l, data, n);
+    case ZIP_SOURCE_READ: return reader_read(l, data, n);
     case ZIP_SOURCE_CLOSE:
     case ZIP_SOURCE_FREE: return 0;
     case ZIP_SOURCE_STAT:
@@ -96,7 +96,7 @@ static int64_t lane_command(void *state, void *data, uint64_t n, enum zip_source
     case ZIP_SOURCE_ERROR:
         memcpy(data, (int[2]){l->code, 0}, 2 * sizeof(int));
         return 2 * sizeof(int);
-    case ZIP_SOURCE_SEEK: return lane_seek(l, data);
+    case ZIP_SOURCE_SEEK: return reader_seek(l, data);
     case ZIP_SOURCE_TELL: return (int64_t)l->at;
     case ZIP_SOURCE_SUPPORTS: return ZIP_CAN_SEEK;
     default: l->code = ZIP_ER_OPNOTSUPP; return -1;
@@ -104,7 +104,7 @@ static int64_t lane_command(void *state, void *data, uint64_t n, enum zip_source
 }
 
 /* `tensor` may be NULL. */
-static int fail_member(struct lane *l, int code, const char *tensor, const char *why,
+static int fail_member(struct reader *l, int code, const char *tensor, const char *why,
                        struct kl_error **err) {
     const char *label = kl_source_label(l->npz->source);
     char shown[KL_SHOWN];
@@ -122,7 +122,7 @@ static int fail_member(struct lane *l, int code, const char *tensor, const char 
 }
 
 /* Reports the failure of a libzip call, with the source's own error when that is the cause. */
-static int fail_zip(struct lane *l, struct zip_error *e, const char *tensor,
+static int fail_zip(struct reader *l, struct zip_error *e, const char *tensor,
                     struct kl_error **err) {
     if (l->why) {
         struct kl_error *why = l->why;
@@ -133,12 +133,12 @@ static int fail_zip(struct lane *l, struct zip_error *e, const char *tensor,
     return fail_member(l, KL_EFORMAT, tensor, l->npz->lib->error_strerror(e), err);
 }
 
-static int lane_open(struct lane *l, struct kl_error **err) {
+static int reader_open(struct reader *l, struct kl_error **err) {
     const struct kl_libzip *lib = l->npz->lib;
     struct zip_error e;
     int rc = KL_OK;
     lib->error_init(&e);
-    struct zip_source *s = lib->source_function_create(lane_command, l, &e);
+    struct zip_source *s = lib->source_function_create(reader_command, l, &e);
     if (s) {
         l->zip = lib->open_from_source(s, ZIP_RDONLY | ZIP_CHECKCONS, &e);
         if (!l->zip) lib->source_free(s);
@@ -150,14 +150,14 @@ static int lane_open(struct lane *l, struct kl_error **err) {
 
 /* ---- one member ---- */
 struct member {
-    struct lane *lane;
+    struct reader *reader;
     struct zip_file *file;
     const char *name; /* name of the tensor */
 };
 
-static int member_open(struct member *m, struct lane *l, uint64_t index, const char *name,
+static int member_open(struct member *m, struct reader *l, uint64_t index, const char *name,
                        struct kl_error **err) {
-    *m = (struct member){.lane = l, .name = name};
+    *m = (struct member){.reader = l, .name = name};
     m->file = l->npz->lib->fopen_index(l->zip, index, 0);
     return m->file ? KL_OK : fail_zip(l, l->npz->lib->get_error(l->zip), name, err);
 }
@@ -165,11 +165,11 @@ static int member_open(struct member *m, struct lane *l, uint64_t index, const c
 static int member_read(void *ctx, void *dst, size_t n, struct kl_error **err) {
     struct member *m = ctx;
     for (char *p = dst; n;) {
-        int64_t got = m->lane->npz->lib->fread(m->file, p, n);
+        int64_t got = m->reader->npz->lib->fread(m->file, p, n);
         if (got < 0)
-            return fail_zip(m->lane, m->lane->npz->lib->file_get_error(m->file), m->name, err);
+            return fail_zip(m->reader, m->reader->npz->lib->file_get_error(m->file), m->name, err);
         if (got == 0)
-            return fail_member(m->lane, KL_ETRUNCATED, m->name,
+            return fail_member(m->reader, KL_ETRUNCATED, m->name,
                                "the member ends before its data does", err);
         p += got;
         n -= (size_t)got;
@@ -180,10 +180,11 @@ static int member_read(void *ctx, void *dst, size_t n, struct kl_error **err) {
 /* libzip compares the CRC when it reads the end of the member. */
 static int member_expect_end(struct member *m, struct kl_error **err) {
     char more;
-    int64_t got = m->lane->npz->lib->fread(m->file, &more, 1);
+    int64_t got = m->reader->npz->lib->fread(m->file, &more, 1);
     if (got == 0) return KL_OK;
-    if (got < 0) return fail_zip(m->lane, m->lane->npz->lib->file_get_error(m->file), m->name, err);
-    return fail_member(m->lane, KL_EFORMAT, m->name, "bytes after the data", err);
+    if (got < 0)
+        return fail_zip(m->reader, m->reader->npz->lib->file_get_error(m->file), m->name, err);
+    return fail_member(m->reader, KL_EFORMAT, m->name, "bytes after the data", err);
 }
 
 static int read_value(struct kl_lazy *z, struct member *m, char *dst, struct kl_error **err) {
@@ -205,7 +206,7 @@ static int read_value(struct kl_lazy *z, struct member *m, char *dst, struct kl_
 }
 
 int kl_npz_read(struct kl_lazy *z, void *dst, struct kl_error **err) {
-    struct lane *l = &z->npz->lanes[z->lane];
+    struct reader *l = &z->npz->readers[z->reader];
     struct member m;
     KL_TRY(kl_lazy_check(z, err));
     /* A fork happened while libzip was reading. The child opens a new handle; the old one is
@@ -216,7 +217,7 @@ int kl_npz_read(struct kl_lazy *z, void *dst, struct kl_error **err) {
     }
     l->user = getpid();
     l->reading = z;
-    int rc = l->zip ? KL_OK : lane_open(l, err);
+    int rc = l->zip ? KL_OK : reader_open(l, err);
     if (!rc) rc = member_open(&m, l, z->index, z->name, err);
     if (!rc) {
         rc = read_value(z, &m, dst, err);
@@ -252,7 +253,7 @@ static int check_member(struct kl_file *f, const struct zip_stat *st, uint64_t s
 }
 
 static int add_member(struct kl_file *f, uint64_t index, uint64_t size, struct kl_error **err) {
-    struct lane *l = &f->npz->lanes[0];
+    struct reader *l = &f->npz->readers[0];
     const struct kl_libzip *lib = f->npz->lib;
     struct zip_stat st = {0};
     struct kl_file_tensor t;
@@ -285,10 +286,10 @@ int kl_npz_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
     a->lib = lib;
     a->source = kl_source_retain(f->source);
     a->size = size;
-    for (int i = 0; i < KL_SOURCE_LANES; i++) a->lanes[i].npz = a;
+    for (int i = 0; i < KL_SOURCE_READERS; i++) a->readers[i].npz = a;
     f->npz = a; /* kl_file_close releases it */
-    KL_TRY(lane_open(&a->lanes[0], err));
-    int64_t n = lib->get_num_entries(a->lanes[0].zip, 0);
+    KL_TRY(reader_open(&a->readers[0], err));
+    int64_t n = lib->get_num_entries(a->readers[0].zip, 0);
     for (int64_t i = 0; i < n; i++) KL_TRY(add_member(f, (uint64_t)i, size, err));
     const char *twice;
     KL_TRY(kl_file_find_twice(f, &twice, err));

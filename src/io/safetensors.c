@@ -1,8 +1,8 @@
 /* safetensors.c - reading the header of a .safetensors file: a length, a JSON object, the data.
  *
- * The header must be consistent in itself, and every rule has its own message. What two readers
- * could understand differently (duplicate keys, overlaps, gaps, unknown fields, bytes after the
- * data) is refused. A file that is shorter than its header says is consistent: exactly the tensors
+ * The header must be consistent in itself, and every rule has its own message. A header that two
+ * readers could understand differently (duplicate keys, overlaps, gaps, unknown fields, bytes after
+ * the data) is refused. A file that is shorter than its header says is consistent: just the tensors
  * whose bytes are missing fail, when they are read. "__metadata__": null is accepted, because MLX
  * writes it. Members are read one by one: the memory is at most four times the header. */
 #include <jansson.h>
@@ -76,7 +76,7 @@ static int parse_offsets(struct kl_file *f, struct kl_file_tensor *t, const json
     t->begin = (uint64_t)json_integer_value(begin);
     t->end = (uint64_t)json_integer_value(end);
     if (t->begin > t->end)
-        return BAD(t->name, "'%.100s': data_offsets begin behind their end", t->name);
+        return BAD(t->name, "'%.100s': data_offsets begin after their end", t->name);
     if (t->end > (uint64_t)1 << 62)
         return BAD(t->name, "'%.100s': data_offsets are over 2^62", t->name);
     return KL_OK;

@@ -73,8 +73,8 @@ static int follow_links(char **path, struct kl_error **err) {
     return KL_OK;
 }
 
-/* The path of the file that is written: with its suffix, and behind links. *out is NULL, or to be
- * freed, on failure too. */
+/* The path of the file that is written: with its suffix, and with links followed. *out is NULL, or
+ * to be freed, on failure too. */
 static int target_of(char **out, const char *path, const char *suffix, struct kl_error **err) {
     size_t n = strlen(path), s = strlen(suffix);
     bool has = n >= s && !strcmp(path + n - s, suffix);

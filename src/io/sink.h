@@ -1,6 +1,6 @@
 /* sink.h - the target of a saved file (sink), and the bytes of an array in row-major order
- * (flat). A file sink writes a temporary file beside the target; only kl_sink_finish makes it
- * the target. */
+ * (flat). A file sink writes a temporary file in the folder of the target; only kl_sink_finish
+ * makes it the target. */
 #pragma once
 #include <sys/types.h>
 

@@ -2,8 +2,8 @@
  * that fetch the bytes.
  *
  * A file is read with pread on one descriptor that all its lazy tensors share, so replacing the
- * file on disk changes nothing for them. A custom source has one lane, because its callbacks never
- * overlap; when they block, they block only their own stream. */
+ * file on disk changes nothing for them. A custom source has one reader stream, because its
+ * callbacks never overlap; when they block, they block only their own stream. */
 #include "io/source.h"
 
 #include <errno.h>
@@ -18,8 +18,8 @@
 
 _Static_assert(sizeof(off_t) == 8, "64-bit file offsets");
 
-/* A file gets one lane per this many bytes: a small file is not worth a second thread. */
-enum { LANE_BYTES = 8 << 20 };
+/* A file gets one reader per this many bytes: a small file is not worth a second thread. */
+enum { READER_BYTES = 8 << 20 };
 
 struct kl_source {
     _Atomic(uint32_t) refs;
@@ -29,8 +29,8 @@ struct kl_source {
     _Atomic(uint64_t) size; /* as measured last */
 
     /* Both are guarded by the io lock. */
-    struct kl_stream *lanes[KL_SOURCE_LANES]; /* made on demand */
-    uint64_t given[KL_SOURCE_LANES];          /* bytes of loads given to the lane so far */
+    struct kl_stream *readers[KL_SOURCE_READERS]; /* made on demand */
+    uint64_t given[KL_SOURCE_READERS];            /* bytes of loads given to the reader so far */
 };
 
 static struct kl_mutex io_mutex = KL_MUTEX_INIT;
@@ -65,7 +65,7 @@ struct kl_source *kl_source_retain(struct kl_source *s) {
 
 void kl_source_release(struct kl_source *s) {
     if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
-    for (int i = 0; i < KL_SOURCE_LANES; i++) kl_stream_release(s->lanes[i]);
+    for (int i = 0; i < KL_SOURCE_READERS; i++) kl_stream_release(s->readers[i]);
     if (s->custom) kl_custom_free(s->custom);
     if (s->fd >= 0) close(s->fd);
     kl_free(s->path);
@@ -224,22 +224,22 @@ int kl_source_write(struct kl_source *s, const void *data, size_t n, const struc
     return kl_custom_write(s->custom, data, n, what, err);
 }
 
-int kl_source_lane(struct kl_source *s, uint64_t bytes, struct kl_stream **stream, int *lane,
-                   struct kl_error **err) {
+int kl_source_reader(struct kl_source *s, uint64_t bytes, struct kl_stream **stream, int *reader,
+                     struct kl_error **err) {
     uint64_t size = atomic_load(&s->size);
-    uint64_t n = s->custom || size == KL_SIZE_UNKNOWN ? 1 : 1 + size / LANE_BYTES;
-    if (n > KL_SOURCE_LANES) n = KL_SOURCE_LANES;
+    uint64_t n = s->custom || size == KL_SIZE_UNKNOWN ? 1 : 1 + size / READER_BYTES;
+    if (n > KL_SOURCE_READERS) n = KL_SOURCE_READERS;
     int rc = KL_OK, least = 0;
     kl_io_lock();
     for (int i = 1; i < (int)n; i++)
         if (s->given[i] < s->given[least]) least = i;
-    struct kl_stream *fresh = s->lanes[least];
+    struct kl_stream *fresh = s->readers[least];
     kl_io_unlock();
     if (!fresh) { /* made outside the lock; the thread that comes second drops its own stream */
         KL_TRY(kl_stream_new_reader(&fresh, err));
         kl_io_lock();
-        if (!s->lanes[least]) {
-            s->lanes[least] = fresh;
+        if (!s->readers[least]) {
+            s->readers[least] = fresh;
             fresh = NULL;
         }
         kl_io_unlock();
@@ -247,8 +247,8 @@ int kl_source_lane(struct kl_source *s, uint64_t bytes, struct kl_stream **strea
     }
     kl_io_lock();
     s->given[least] += bytes;
-    *stream = s->lanes[least];
+    *stream = s->readers[least];
     kl_io_unlock();
-    *lane = least;
+    *reader = least;
     return rc;
 }

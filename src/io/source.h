@@ -33,9 +33,9 @@ int kl_source_read_header(struct kl_source *s, void *dst, size_t n, uint64_t off
 int kl_source_write(struct kl_source *s, const void *data, size_t n, const struct kl_bytes_of *what,
                     struct kl_error **err);
 
-/* The reader stream for a load of `bytes`, which is the one with the least to do. *lane is its
- * number, 0 .. KL_SOURCE_LANES - 1. Borrowed: it lives as long as s. Loads of one lane never
+/* The reader stream for a load of `bytes`, which is the one with the least to do. *reader is its
+ * number, 0 .. KL_SOURCE_READERS - 1. Borrowed: it lives as long as s. Loads of one reader never
  * overlap. */
-enum { KL_SOURCE_LANES = 4 };
-int kl_source_lane(struct kl_source *s, uint64_t bytes, struct kl_stream **stream, int *lane,
-                   struct kl_error **err);
+enum { KL_SOURCE_READERS = 4 };
+int kl_source_reader(struct kl_source *s, uint64_t bytes, struct kl_stream **stream, int *reader,
+                     struct kl_error **err);

@@ -17,8 +17,8 @@ typedef struct kl_convolution_params params;
 enum {
     MOST_IN_GROUP = 8, /* input channels of a group for which the CPU has a direct gradient */
     MOST_FEW = 4,      /* the same on devices where there is one group */
-    /* From so many positions on the CPU computes the gradient of a weight of at most so many taps
-     * by matrix products. */
+    /* On the CPU, with MANY_POSITIONS or more, the gradient of a weight of at most MOST_TAPS taps
+     * is computed by matrix products. */
     MANY_POSITIONS = 1 << 15,
     MOST_TAPS = 64
 };
@@ -309,7 +309,7 @@ static bool is_cpu(const struct kl_vjp *v) {
 }
 
 /* Whether the gradient of the weight is best computed by the operation of its own: in groups, which
- * would make copies of the operands with the batch beside the channels; on devices also of few
+ * would make copies of the operands with the batch next to the channels; on devices also of few
  * input channels, of which tiles of a product would be mostly empty, but not of 16-bit floats, for
  * which libraries have matrix units. The CPU's kernel takes one input channel of each group at a
  * time. */
@@ -374,8 +374,8 @@ static struct kl_array *padded(struct kl_terms *t, const struct kl_vjp *v, const
         t, kl_pad(&t->made, v->in[0], axes, n, low, n, high, n, zero, "constant", t->s, t->err));
 }
 
-/* What the taps of a row of the kernel see of x, one beside the other: (positions, taps * c). start
- * says where the first tap begins. */
+/* The elements of x that the taps of a row of the kernel see, side by side: (positions, taps * c).
+ * start says where the first tap begins. */
 static struct kl_array *columns_of_row(struct kl_terms *t, const struct kl_vjp *v, const params *p,
                                        struct kl_array *x, int *start) {
     const int n = p->ndim, taps = v->in[1]->t.dims[n];

@@ -146,7 +146,7 @@ int kl_rebuild_convolution_backward(const struct kl_build *b, struct kl_array **
 /* ---- batches ----
  * Lanes of one operand are more channels of each of its groups; lanes of both are more groups. */
 
-/* An operand with lanes: their channels beside each other in each group. */
+/* An operand with lanes: in each group, the channels of all lanes one after the other. */
 static struct kl_array *lanes_in_groups(struct kl_terms *t, struct kl_array *a, int groups) {
     const int last = a->t.ndim - 1;
     a = kl_split_axis(t, a, last, (int[]){groups, a->t.dims[last] / groups}, 2);

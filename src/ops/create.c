@@ -159,8 +159,8 @@ static struct kl_array *steps_in_parts(struct kl_terms *t, double start, double 
                                        int n) {
     int e;
     const double count = n - 1.0, range = stop - start;
-    /* What rounding took from the difference (Knuth, The Art of Computer Programming 2, 4.2.2) and
-     * from the quotient. */
+    /* The rounding errors of the difference (Knuth, The Art of Computer Programming 2, 4.2.2) and
+     * of the quotient. */
     const double back = range + start;
     const double lost = (stop - back) - (start - (back - range));
     const double rest = (fma(-step, count, range) + lost) / count;

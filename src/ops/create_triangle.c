@@ -106,8 +106,8 @@ int kl_diag(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *
     return kl_embed_diagonal(out, a, (int)n, (int)n, k, s, err);
 }
 
-int kl_trace(struct kl_array **out, struct kl_array *a, int offset, int axis1, int axis2, int dtype,
-             struct kl_stream *s, struct kl_error **err) {
+int kl_diagonal_sum(struct kl_array **out, struct kl_array *a, int offset, int axis1, int axis2,
+                    int dtype, struct kl_stream *s, struct kl_error **err) {
     KL_DEFER(TRACE, a, offset, axis1, axis2, dtype);
     struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(kl_check_array(a, "a", err));

@@ -56,7 +56,7 @@ int kl_meet_along(struct kl_array **a_out, struct kl_array **indices_out, struct
         if (a_to.dims[i] != 1 && i_to.dims[i] != 1)
             return kl_fail(
                 err, KL_ESHAPE,
-                "indices of shape %s do not broadcast with an array of shape %s beside axis %d",
+                "indices of shape %s do not broadcast with an array of shape %s except for axis %d",
                 KL_SHAPE_TEXT_OF(indices), KL_SHAPE_TEXT_OF(a), *axis);
         a_to.dims[i] = i_to.dims[i] = a_to.dims[i] == 1 ? i_to.dims[i] : a_to.dims[i];
     }

@@ -49,9 +49,9 @@ int kl_flatnonzero(struct kl_array **out, struct kl_array *a, int size, int fill
     flat = kl_term_cast(&t, flat, KL_BOOL);
     struct kl_array *number = kl_term_cast(&t, flat, KL_I32);
     number = KL_TERM(&t, kl_cumsum(&t.made, number, 0, false, false, s, err));
-    /* Elements that nobody wants write to one more place, behind the others. */
-    struct kl_array *behind = kl_term_number(&t, size, KL_I32);
-    number = kl_term2(&t, kl_minimum, kl_term_where(&t, flat, number, behind), behind);
+    /* Elements that nobody wants write to one more place, after the others. */
+    struct kl_array *spare = kl_term_number(&t, size, KL_I32);
+    number = kl_term2(&t, kl_minimum, kl_term_where(&t, flat, number, spare), spare);
     if (number) kl_array_set_range(number, 0, size);
     struct kl_array *at = KL_TERM(&t, kl_arange(&t.made, 0, n, 1, KL_I32, s, err));
     at = KL_TERM(&t, kl_reshape_to(&t.made, at, 2, column, s, err));

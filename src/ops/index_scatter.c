@@ -35,7 +35,7 @@ static int check_updates(const struct kl_array *a, const struct kl_array *update
 }
 
 /* Whether elements are joined in float32 and rounded once: where more than one update of 16 bits
- * may meet an element, each of many roundings would lose what is small beside the sum. */
+ * may meet an element, each of many roundings would lose what is small compared with the sum. */
 static bool joins_wide(enum kl_scatter_mode mode, const struct kl_array *a, int64_t updates) {
     return (mode == KL_SCATTER_ADD || mode == KL_SCATTER_PROD) && updates > 1 &&
            kl_dtype_is_float((enum kl_dtype)a->t.dtype) && kl_dtype_size(a->t.dtype) == 2;
@@ -194,41 +194,41 @@ static int part(struct kl_array **out, struct kl_array *row, int first, int n,
     return kl_slice_to(out, row, &first, &step, &n, err);
 }
 
-/* For each element of x the one that lies d before it (or behind it), where both have the same
+/* For each element of x the one that lies d before it (or after it), where both have the same
  * place, and 1 elsewhere. The places are sorted. */
 static int neighbours(struct kl_array **out, struct kl_array *places, struct kl_array *x, int d,
-                      bool behind, struct kl_stream *s, struct kl_error **err) {
+                      bool after, struct kl_stream *s, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);
     const int n = x->t.dims[0];
     struct kl_array *lower = KL_TERM(&t, part(&t.made, places, 0, n - d, err));
     struct kl_array *upper = KL_TERM(&t, part(&t.made, places, d, n - d, err));
     struct kl_array *same = kl_term2(&t, kl_equal, lower, upper);
-    struct kl_array *moved = KL_TERM(&t, part(&t.made, x, behind ? d : 0, n - d, err));
+    struct kl_array *moved = KL_TERM(&t, part(&t.made, x, after ? d : 0, n - d, err));
     struct kl_array *one = kl_term_number(&t, 1, (enum kl_dtype)x->t.dtype);
     struct kl_array *in = kl_term_where(&t, same, moved, one);
     struct kl_array *rest = KL_TERM(&t, kl_broadcast_view(&t.made, one, 1, &d, err));
-    struct kl_array *both[2] = {behind ? in : rest, behind ? rest : in};
+    struct kl_array *both[2] = {after ? in : rest, after ? rest : in};
     struct kl_array *joined = KL_TERM(&t, kl_concatenate_axis(&t.made, both, 2, 0, s, err));
     return kl_terms_end(&t, joined, out);
 }
 
-/* For each element of x the product of those before it (or behind it) with the same place. The
+/* For each element of x the product of all before it (or after it) with the same place. The
  * products grow from 1 element to 2, 4, 8, ..., so long runs take few steps. */
-static int products_beside(struct kl_array **out, struct kl_array *places, struct kl_array *x,
-                           bool behind, struct kl_stream *s, struct kl_error **err) {
+static int other_products(struct kl_array **out, struct kl_array *places, struct kl_array *x,
+                          bool after, struct kl_stream *s, struct kl_error **err) {
     const int n = x->t.dims[0];
     struct kl_array *product = kl_array_retain(x);
     int rc = KL_OK;
     for (int64_t d = 1; d < n && !rc; d *= 2) {
-        struct kl_array *beside, *longer = NULL;
-        if ((rc = neighbours(&beside, places, product, (int)d, behind, s, err))) break;
-        rc = kl_multiply(&longer, product, beside, s, err);
-        kl_array_release(beside);
+        struct kl_array *other, *longer = NULL;
+        if ((rc = neighbours(&other, places, product, (int)d, after, s, err))) break;
+        rc = kl_multiply(&longer, product, other, s, err);
+        kl_array_release(other);
         if (rc) break;
         kl_array_release(product);
         product = longer;
     }
-    if (!rc) rc = neighbours(out, places, product, 1, behind, s, err);
+    if (!rc) rc = neighbours(out, places, product, 1, after, s, err);
     kl_array_release(product);
     return rc;
 }
@@ -248,9 +248,9 @@ static int other_updates(struct kl_array **out, const struct kl_vjp *v, struct k
     struct kl_array *order = KL_TERM(&t, kl_argsort_axis(&t.made, place, 0, v->s, err));
     place = KL_TERM(&t, kl_take_axis(&t.made, place, order, 0, v->s, err));
     row = KL_TERM(&t, kl_take_axis(&t.made, row, order, 0, v->s, err));
-    struct kl_array *before = KL_TERM(&t, products_beside(&t.made, place, row, false, v->s, err));
-    struct kl_array *behind = KL_TERM(&t, products_beside(&t.made, place, row, true, v->s, err));
-    struct kl_array *others = kl_term2(&t, kl_multiply, before, behind);
+    struct kl_array *before = KL_TERM(&t, other_products(&t.made, place, row, false, v->s, err));
+    struct kl_array *after = KL_TERM(&t, other_products(&t.made, place, row, true, v->s, err));
+    struct kl_array *others = kl_term2(&t, kl_multiply, before, after);
     struct kl_array *back = KL_TERM(&t, kl_argsort_axis(&t.made, order, 0, v->s, err));
     others = KL_TERM(&t, kl_take_axis(&t.made, others, back, 0, v->s, err));
     others =

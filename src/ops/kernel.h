@@ -6,7 +6,7 @@
 #include "base/op/kernel_desc.h"
 #include "graph/array.h"
 
-/* What is the same for all calls of a kernel. Immutable; the struct owns its texts. */
+/* The properties that all calls of a kernel share. Immutable; the struct owns its texts. */
 struct kl_kernel {
     char *name, *source, *header;
     char **names; /* the names of inputs, then of outputs */
@@ -32,7 +32,7 @@ struct kl_kernel_template {
     int value; /* an enum kl_dtype, a number, or 0 or 1 */
 };
 
-/* What one call specifies. */
+/* The properties of one call. */
 struct kl_kernel_use {
     const struct kl_out_spec *outs;
     size_t n_outs;

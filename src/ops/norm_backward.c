@@ -61,9 +61,9 @@ static enum kl_dtype wide_of(const struct kl_array *x) {
     return kl_dtype_size(x->t.dtype) == 2 ? KL_F32 : (enum kl_dtype)x->t.dtype;
 }
 
-/* The gradients of x, of the weight and of the bias, of a norm over the last of ndim axes, behind
- * an axis of lanes in some operands. weight: NULL, or something that x is multiplied by. 16-bit
- * floats are computed in float32. made: three entries, which are set where `wanted` is. */
+/* The gradients of x, of the weight and of the bias, of a norm over the last of ndim axes; some
+ * operands have an axis of lanes in front. weight: NULL, or something that x is multiplied by.
+ * 16-bit floats are computed in float32. made: three entries, which are set where `wanted` is. */
 static void compose(struct kl_terms *t, const params *p, struct kl_array *x,
                     struct kl_array *weight, struct kl_array *cotangent, int ndim,
                     const bool *wanted, struct kl_array **made) {

@@ -8,6 +8,7 @@
  * Binary operations promote (kl_dtype_promote) and broadcast as NumPy does. Any thread may call. */
 #pragma once
 #include "graph/array.h"
+#include "ops/random.h"
 
 typedef int kl_binary_fn(struct kl_array **out, struct kl_array *a, struct kl_array *b,
                          struct kl_stream *s, struct kl_error **err);
@@ -67,13 +68,13 @@ int kl_diag(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *
             struct kl_error **err);
 /* The sum of the diagonal, whose elements are first converted to dtype. The result has the dtype
  * that kl_sum gives. */
-int kl_trace(struct kl_array **out, struct kl_array *a, int offset, int axis1, int axis2, int dtype,
-             struct kl_stream *s, struct kl_error **err);
+int kl_diagonal_sum(struct kl_array **out, struct kl_array *a, int offset, int axis1, int axis2,
+                    int dtype, struct kl_stream *s, struct kl_error **err);
 
 /* ---- convert.c: the same values in another layout or dtype ---- */
 int kl_copy(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err);
-/* a itself when it is row-contiguous, or when it is column-contiguous and allow_col is set. What a
- * placeholder stands for may have any layout, so it is copied. */
+/* a itself when it is row-contiguous, or when it is column-contiguous and allow_col_major is set. A
+ * placeholder is copied, because the array that it stands for may have any layout. */
 int kl_contiguous(struct kl_array **out, struct kl_array *a, bool allow_col_major,
                   struct kl_stream *s, struct kl_error **err);
 /* a itself when it is row-contiguous now. For builders whose replays ask again. */
@@ -146,7 +147,7 @@ int kl_view(struct kl_array **out, struct kl_array *a, int dtype, struct kl_stre
             struct kl_error **err);
 
 /* ---- shape_rearrange.c ---- */
-/* low[k] elements before and high[k] behind axis axes[k]. mode "constant" fills with pad_value (one
+/* low[k] elements before and high[k] after axis axes[k]. mode "constant" fills with pad_value (one
  * element, converted), "edge" with the outermost element; "reflect" and "symmetric" continue
  * backwards and forwards, without and with the outermost element. pad_value may be NULL except for
  * "constant". */
@@ -348,7 +349,7 @@ int kl_sort_axis(struct kl_array **out, struct kl_array *a, int axis, struct kl_
 int kl_argsort_axis(struct kl_array **out, struct kl_array *a, int axis, struct kl_stream *s,
                     struct kl_error **err);
 /* The element that sorting would put at kth (from the end when negative) is there; no element
- * before it is larger, and none behind it is smaller. The order of the others is not specified.
+ * before it is larger, and none after it is smaller. The order of the others is not specified.
  * argpartition gives uint32. KL_EARG: kth is outside of the axis. Without an axis all elements are
  * taken, flat. */
 int kl_partition(struct kl_array **out, struct kl_array *a, int kth, struct kl_stream *s,
@@ -365,7 +366,7 @@ int kl_topk(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *
 int kl_topk_axis(struct kl_array **out, struct kl_array *a, int k, int axis, struct kl_stream *s,
                  struct kl_error **err);
 
-/* ---- fast.c ---- */
+/* ---- norm.c, rope.c ---- */
 /* Over the last axis of a float array with at least one axis. weight and bias (NULL for none) are
  * 1-d, of the length of that axis. The result has the common dtype of all; 16-bit floats are
  * computed in float32. rms_norm is x / sqrt(mean(x^2) + eps) * weight. KL_EDTYPE: integers only, or
@@ -461,7 +462,7 @@ int kl_conv(struct kl_array **out, struct kl_array *x, struct kl_array *w, int n
             const int *stride, const int *padding, const int *dilation, int groups,
             struct kl_stream *s, struct kl_error **err);
 /* The gradient of kl_conv with respect to its input, but with w as (o, spatial axes, c / groups)
- * for x of c channels. output_padding: rows of zeros more behind the input. */
+ * for x of c channels. output_padding: the number of rows added after the end of the result. */
 int kl_conv_transpose(struct kl_array **out, struct kl_array *x, struct kl_array *w, int ndim,
                       const int *stride, const int *padding, const int *dilation,
                       const int *output_padding, int groups, struct kl_stream *s,
@@ -535,7 +536,7 @@ int kl_take_along_axis(struct kl_array **out, struct kl_array *a, struct kl_arra
                        int axis, struct kl_stream *s, struct kl_error **err);
 
 /* ---- index_take_mode.c ---- */
-/* What an index outside of an axis of n elements means: an error when the operation runs; the
+/* The meaning of an index outside of an axis of n elements: an error when the operation runs; the
  * nearest index from 0 to n - 1; the index modulo n; `fill`, where -n to -1 count from the end. */
 enum kl_take_mode { KL_TAKE_ERROR, KL_TAKE_CLIP, KL_TAKE_WRAP, KL_TAKE_FILL };
 /* axis NULL: of a, flattened. fill: 0-d; NULL: NaN, or 0 in dtypes that have none. */
@@ -593,93 +594,3 @@ kl_scatter_single_fn kl_scatter_single, kl_scatter_add_single, kl_scatter_prod_s
  * error, further parts are not used. KL_ESHAPE: other shapes. */
 int kl_masked_scatter(struct kl_array **out, struct kl_array *a, struct kl_array *mask,
                       struct kl_array *src, struct kl_stream *s, struct kl_error **err);
-
-/* ---- random.c ---- */
-/* A key is a uint32 array of shape (2,); some functions take batches of keys, (..., 2). key may be
- * NULL below: the next key of the calling thread's sequence is used, which kl_random_seed
- * restarts. */
-int kl_random_key(struct kl_array **out, uint64_t seed, struct kl_error **err);
-/* The given key after a check, or the next key of the calling thread's sequence. */
-int kl_random_use_key(struct kl_array **out, struct kl_array *key /* may be NULL */,
-                      struct kl_stream *s, struct kl_error **err);
-int kl_random_seed(uint64_t seed, struct kl_error **err);
-/* The state of the calling thread's sequence as a key, and another state for it, which may be lazy
- * or belong to a trace; when that trace ends, the state is the one before. KL_EDTYPE, KL_ESHAPE. */
-int kl_random_get_state(struct kl_array **out, struct kl_error **err);
-int kl_random_set_state(struct kl_array *state, struct kl_error **err);
-int kl_random_split(struct kl_array **out_0, struct kl_array **out_1, struct kl_array *key,
-                    struct kl_stream *s, struct kl_error **err);
-int kl_random_split_num(struct kl_array **out, struct kl_array *key, int num, struct kl_stream *s,
-                        struct kl_error **err); /* (num, 2) */
-/* Unsigned integers of `width` bytes: 1, 2 or 4. The shape of a batch of keys comes before the
- * given shape. */
-int kl_random_bits(struct kl_array **out, const int *shape, size_t shape_num, int width,
-                   struct kl_array *key /* may be NULL */, struct kl_stream *s,
-                   struct kl_error **err);
-/* Uniform numbers in [low, high); the bounds broadcast to the shape. */
-int kl_random_uniform(struct kl_array **out, struct kl_array *low, struct kl_array *high,
-                      const int *shape, size_t shape_num, int dtype,
-                      struct kl_array *key /* may be NULL */, struct kl_stream *s,
-                      struct kl_error **err);
-int kl_random_normal(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
-                     float loc, float scale, struct kl_array *key /* may be NULL */,
-                     struct kl_stream *s, struct kl_error **err);
-int kl_random_normal_broadcast(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
-                               struct kl_array *loc /* may be NULL */,
-                               struct kl_array *scale /* may be NULL */,
-                               struct kl_array *key /* may be NULL */, struct kl_stream *s,
-                               struct kl_error **err);
-/* Uniform integers in [low, high). */
-int kl_random_randint(struct kl_array **out, struct kl_array *low, struct kl_array *high,
-                      const int *shape, size_t shape_num, int dtype,
-                      struct kl_array *key /* may be NULL */, struct kl_stream *s,
-                      struct kl_error **err);
-
-/* ---- random_distributions.c ---- */
-/* bool: true with probability p, a float array that broadcasts to the shape. */
-int kl_random_bernoulli(struct kl_array **out, struct kl_array *p, const int *shape,
-                        size_t shape_num, struct kl_array *key /* may be NULL */,
-                        struct kl_stream *s, struct kl_error **err);
-/* -log(-log(u)) with u uniform in [0, 1); dtypes as for uniform. */
-int kl_random_gumbel(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
-                     struct kl_array *key /* may be NULL */, struct kl_stream *s,
-                     struct kl_error **err);
-/* uint32 positions along an axis of the logits (real); position i has the probability
- * exp(logits[i]) / sum. The result has the shape of the logits without the axis; or the given
- * shape, to which that one broadcasts; or that shape with num_samples behind it. KL_EARG: an empty
- * axis. */
-int kl_random_categorical(struct kl_array **out, struct kl_array *logits, int axis,
-                          struct kl_array *key /* may be NULL */, struct kl_stream *s,
-                          struct kl_error **err);
-int kl_random_categorical_shape(struct kl_array **out, struct kl_array *logits, int axis,
-                                const int *shape, size_t shape_num,
-                                struct kl_array *key /* may be NULL */, struct kl_stream *s,
-                                struct kl_error **err);
-int kl_random_categorical_num_samples(struct kl_array **out, struct kl_array *logits, int axis,
-                                      int num_samples, struct kl_array *key /* may be NULL */,
-                                      struct kl_stream *s, struct kl_error **err);
-/* loc + scale * sign(u) * log(1 - |u|) with u uniform in (-1, 1); float dtypes, rounded once. */
-int kl_random_laplace(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
-                      float loc, float scale, struct kl_array *key /* may be NULL */,
-                      struct kl_stream *s, struct kl_error **err);
-/* Normal numbers under the condition that they are in [lower, upper], which are real arrays that
- * broadcast to the shape; float dtypes. */
-int kl_random_truncated_normal(struct kl_array **out, struct kl_array *lower,
-                               struct kl_array *upper, const int *shape, size_t shape_num,
-                               int dtype, struct kl_array *key /* may be NULL */,
-                               struct kl_stream *s, struct kl_error **err);
-/* The numbers 0 .. n - 1 in a random order, in uint32. */
-int kl_random_permutation_arange(struct kl_array **out, int n,
-                                 struct kl_array *key /* may be NULL */, struct kl_stream *s,
-                                 struct kl_error **err);
-/* The slices of x along an axis in a random order. */
-int kl_random_permutation(struct kl_array **out, struct kl_array *x, int axis,
-                          struct kl_array *key /* may be NULL */, struct kl_stream *s,
-                          struct kl_error **err);
-/* Normal vectors. mean is (..., n), and cov is (..., n, n) and positive semi-definite (not checked;
- * its symmetric part is used). Without these axes both broadcast to the shape; the result has one
- * more axis. Only float32, and only on the CPU. */
-int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
-                                  struct kl_array *cov, const int *shape, size_t shape_num,
-                                  int dtype, struct kl_array *key /* may be NULL */,
-                                  struct kl_stream *s, struct kl_error **err);

@@ -208,13 +208,21 @@ static struct kl_array *product_like(struct kl_terms *t, struct kl_array *a, str
     return KL_TERM(t, kl_swapaxes(&t->made, made, -1, -2, t->s, t->err));
 }
 
+bool kl_vjp_sums_batches(struct kl_array *const *in, const struct kl_array *one) {
+    const struct kl_tensor *rows = &in[0]->t, *all = &in[1]->t;
+    const int length = rows->dims[rows->ndim - 1];
+    return all->ndim > 2 && one->t.ndim == 2 &&
+           memcmp(one->t.dims, all->dims + all->ndim - 2, 2 * sizeof(int)) == 0 &&
+           rows->size / (length ? length : 1) <= INT32_MAX; /* all rows become one axis */
+}
+
 int kl_vjp_matmul(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(v->s, err);
     for (int k = 0; k < 2; k++) {
         if (!v->wanted[k]) continue;
         struct kl_array *other = v->in[1 - k], *g = v->cotangent[0];
         /* The second input may be one matrix for all batches of the first, which the product
-         * itself reads as so many copies: then all rows of all batches are summed in one. */
+         * itself repeats for each batch: then all rows of all batches are summed in one product. */
         if (k == 1 && v->in[1]->t.ndim < v->in[0]->t.ndim) {
             other = KL_TERM(&t, kl_flatten(&t.made, other, 0, -2, v->s, err));
             g = KL_TERM(&t, kl_flatten(&t.made, g, 0, -2, v->s, err));

@@ -1,7 +1,7 @@
 /* product_einsum.c - Einstein summation, as diagonals, sums, permutations, products of matrices and
  * element-wise products of two operands at a time. The order of pairs has the fewest
  * multiplications for up to MOST_EXACT operands; for more, each step takes the pair whose result is
- * smallest beside its operands. */
+ * smallest in comparison with its operands. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -193,7 +193,7 @@ static int read_subscripts(struct summation *m, const char *subscripts) {
     if (*at == '\0') return implicit_result(m);
     at += 2;
     KL_TRY(read_part(&p, &at, m->err));
-    if (*at) return kl_fail(m->err, KL_EARG, "\"%c\" behind the subscripts of the result", *at);
+    if (*at) return kl_fail(m->err, KL_EARG, "\"%c\" after the subscripts of the result", *at);
     return explicit_result(m, &p);
 }
 

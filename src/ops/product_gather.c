@@ -232,7 +232,7 @@ int kl_segmented_mm(struct kl_array **out, struct kl_array *a, struct kl_array *
     struct kl_shape to = kl_shape_of(segments);
     if (to.ndim == 0 || to.dims[to.ndim - 1] != 2 || to.ndim + 1 > KL_MAX_NDIM)
         return kl_fail(err, KL_ESHAPE,
-                       "segments of shape %s; the last axis has the first index and the one behind "
+                       "segments of shape %s; the last axis has the first index and the one after "
                        "the last",
                        KL_SHAPE_TEXT_OF(segments));
     const int64_t n = segments->t.size / 2;
@@ -261,8 +261,8 @@ static struct kl_array *members(struct kl_terms *t, struct kl_array *segments, i
         const int start[] = {0, i}, step[] = {1, 1}, dims[] = {segments->t.dims[0], 1};
         side[i] = KL_TERM(t, kl_slice_to(&t->made, segments, start, step, dims, t->err));
     }
-    struct kl_array *behind = kl_term2(t, kl_greater_equal, all, side[0]);
-    return kl_term2(t, kl_logical_and, behind, kl_term2(t, kl_less, all, side[1]));
+    struct kl_array *begun = kl_term2(t, kl_greater_equal, all, side[0]);
+    return kl_term2(t, kl_logical_and, begun, kl_term2(t, kl_less, all, side[1]));
 }
 
 /* The products of the cotangent with the whole of the other operand, where the indices belong to

@@ -61,14 +61,14 @@ static int factors(int *f, int n) {
     return 0;
 }
 
-/* x, of shape (before, f, behind), transformed along the middle axis. */
-static int transform(struct kl_array **out, struct kl_array *x, int before, int f, int behind,
+/* x, of shape (before, f, after), transformed along the middle axis. */
+static int transform(struct kl_array **out, struct kl_array *x, int before, int f, int after,
                      struct kl_stream *s, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array *m = KL_TERM(&t, matrix(&t.made, f, (enum kl_dtype)x->t.dtype, s, err));
-    const int dims[3] = {before, f, behind};
-    struct kl_array *y = KL_TERM(&t, kl_reshape_to(&t.made, x, behind == 1 ? 2 : 3, dims, s, err));
-    if (behind == 1) { /* one matrix product instead of many products of a matrix and a column */
+    const int dims[3] = {before, f, after};
+    struct kl_array *y = KL_TERM(&t, kl_reshape_to(&t.made, x, after == 1 ? 2 : 3, dims, s, err));
+    if (after == 1) { /* one matrix product instead of many products of a matrix and a column */
         m = KL_TERM(&t, kl_transpose(&t.made, m, s, err));
         y = KL_TERM(&t, kl_matmul(&t.made, y, m, s, err));
     } else {
@@ -103,11 +103,11 @@ int kl_hadamard_transform(struct kl_array **out, struct kl_array *a, const float
     }
     enum kl_dtype dtype = kl_dtype_is_float(a->t.dtype) ? (enum kl_dtype)a->t.dtype : KL_F32;
     enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
-    int before = (int)(a->t.size / n), behind = n;
+    int before = (int)(a->t.size / n), after = n;
     struct kl_array *x = KL_TERM(&t, kl_cast_to(&t.made, a, wide, s, err));
     for (int k = 0; k < n_factors; k++) {
-        behind /= f[k];
-        if (f[k] > 1) x = KL_TERM(&t, transform(&t.made, x, before, f[k], behind, s, err));
+        after /= f[k];
+        if (f[k] > 1) x = KL_TERM(&t, transform(&t.made, x, before, f[k], after, s, err));
         before *= f[k];
     }
     struct kl_array *factor =

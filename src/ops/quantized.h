@@ -15,7 +15,7 @@ int kl_quant_format_of(struct kl_quant_format *out, const char *mode, const int 
 int kl_quantize(struct kl_array **outs, int *n_out, struct kl_array *w,
                 const struct kl_quant_format *f, struct kl_array *global_scale, struct kl_stream *s,
                 struct kl_error **err);
-/* What quantized numbers stand for. biases and global_scale may be NULL, dtype too. */
+/* The numbers that the codes of w stand for. biases and global_scale may be NULL, dtype too. */
 int kl_dequantize(struct kl_array **out, struct kl_array *w, struct kl_array *scales,
                   struct kl_array *biases, const struct kl_quant_format *f,
                   struct kl_array *global_scale, const int *dtype, struct kl_stream *s,

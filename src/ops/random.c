@@ -2,7 +2,7 @@
  *
  * Without a key the calling thread's sequence supplies one: each use splits the state, keeps the
  * first half as the new state and returns the second half. The split is computed at once here, so
- * that no graph grows behind the state; only a state that has no value yet is split lazily. */
+ * that the state owns no growing graph; only a state that has no value yet is split lazily. */
 #include <math.h>
 #include <stdatomic.h>
 #include <time.h>

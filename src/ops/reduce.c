@@ -344,9 +344,9 @@ int kl_vjp_extreme(const struct kl_vjp *v, struct kl_array **grad, struct kl_err
     return kl_terms_end(&t, kl_term_cast(&t, kl_term2(&t, kl_multiply, is, share), dtype), grad);
 }
 
-/* The derivative is the product of the other elements, made as the product of those before times
- * the product of those behind, so that no division by 0 occurs. The reduced axes become one axis,
- * the last. */
+/* The derivative is the product of the other elements. It is made as the product of the elements
+ * before times the product of the elements after, so that no division by 0 occurs. The reduced axes
+ * become one axis, the last. */
 int kl_vjp_prod(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_reduce_params *p = v->params;
     struct kl_terms t = kl_terms_begin(v->s, err);

@@ -92,7 +92,7 @@ int kl_vjp_var(const struct kl_vjp *v, struct kl_array **grad, struct kl_error *
 }
 
 /* ---- median ---- */
-/* a with the axes of x moved behind the other axes, as one axis. */
+/* a with the axes of x moved after the other axes, as one axis. */
 static int axes_last(struct kl_array **out, struct kl_array *a, const struct kl_reduced *x,
                      struct kl_stream *s, struct kl_error **err) {
     int perm[KL_MAX_NDIM], dims[KL_MAX_NDIM + 1], n = 0, next = 0;

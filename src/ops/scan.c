@@ -89,7 +89,7 @@ static struct kl_array *without_zeros(struct kl_terms *t, const struct kl_vjp *v
 }
 
 /* Element i takes part in several products, and its gradient is the sum of cotangent * product over
- * these, divided by x[i]. Where x is 0 those products must be made without x[i]. Products behind a
+ * these, divided by x[i]. Where x is 0 the products must be made without x[i]. Products after a
  * second 0 are 0 with or without it; there the gradient is written as the first 0 times the
  * products without both, because its derivative with respect to the first 0 is not 0. */
 int kl_vjp_cumprod(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {

@@ -144,7 +144,7 @@ int kl_flatten(struct kl_array **out, struct kl_array *a, int start_axis, int en
     if (last >= ndim) last = ndim - 1;
     if (first > last || last < 0)
         return kl_fail(err, KL_EAXIS,
-                       "axes %d to %d of an array of %d axes: the first is behind the last",
+                       "axes %d to %d of an array of %d axes: the first comes after the last",
                        start_axis, end_axis, ndim);
     int64_t merged = 1;
     for (int i = (int)first; i <= last; i++)

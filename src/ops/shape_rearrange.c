@@ -156,20 +156,20 @@ int kl_pad_symmetric(struct kl_array **out, struct kl_array *a, int pad_width,
 }
 
 /* ---- tile, repeat ---- */
-/* Puts a new axis of `before` copies before each of a's axes and a new axis of `behind` copies
- * behind it; the three then become one axis. The lists have a->t.ndim entries. */
+/* Puts a new axis of `before` copies before each of a's axes and a new axis of `after` copies
+ * after it; the three then become one axis. The lists have a->t.ndim entries. */
 static int multiply_axes(struct kl_array **out, struct kl_array *a, const int *before,
-                         const int *behind, struct kl_stream *s, struct kl_error **err) {
+                         const int *after, struct kl_stream *s, struct kl_error **err) {
     struct kl_shape apart = {0}, wide = {0}, to = {.ndim = a->t.ndim}, checked;
     struct kl_terms t = kl_terms_begin(s, err);
     for (int i = 0; i < a->t.ndim; i++) {
         int n = a->t.dims[i];
         int64_t size = n; /* one of the two counts is 1 */
         size *= before[i];
-        size *= behind[i];
+        size *= after[i];
         KL_TRY(check_extent(size, err));
         to.dims[i] = (int)size;
-        const int copies[3] = {before[i], 1, behind[i]}, own[3] = {1, n, 1};
+        const int copies[3] = {before[i], 1, after[i]}, own[3] = {1, n, 1};
         for (int k = 0; k < 3; k++) {
             if (k != 1 && copies[k] == 1) continue;
             if (wide.ndim == KL_MAX_NDIM)
@@ -190,7 +190,7 @@ int kl_tile(struct kl_array **out, struct kl_array *a, const int *reps, size_t r
             struct kl_stream *s, struct kl_error **err) {
     KL_DEFER(TILE, a, reps, reps_num);
     struct kl_terms t = kl_terms_begin(s, err);
-    int before[KL_MAX_NDIM], behind[KL_MAX_NDIM], dims[KL_MAX_NDIM];
+    int before[KL_MAX_NDIM], after[KL_MAX_NDIM], dims[KL_MAX_NDIM];
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(kl_check_list(reps, reps_num, "the list of repetitions", err));
@@ -198,28 +198,28 @@ int kl_tile(struct kl_array **out, struct kl_array *a, const int *reps, size_t r
     for (int i = 0; i < n; i++) { /* both lists are aligned at the last axis */
         int r = i - (n - (int)reps_num), d = i - (n - own);
         before[i] = r < 0 ? 1 : reps[r];
-        behind[i] = 1;
+        after[i] = 1;
         dims[i] = d < 0 ? 1 : a->t.dims[d];
         if (before[i] < 0)
             return kl_fail(err, KL_EARG, "%d repetitions; 0 or more are possible", before[i]);
     }
     struct kl_array *shaped = KL_TERM(&t, kl_reshape_to(&t.made, a, n, dims, s, err));
-    struct kl_array *tiled = KL_TERM(&t, multiply_axes(&t.made, shaped, before, behind, s, err));
+    struct kl_array *tiled = KL_TERM(&t, multiply_axes(&t.made, shaped, before, after, s, err));
     return kl_terms_end(&t, tiled, out);
 }
 
 int kl_repeat_axis(struct kl_array **out, struct kl_array *a, int repeats, int axis,
                    struct kl_stream *s, struct kl_error **err) {
     KL_DEFER(REPEAT_AXIS, a, repeats, axis);
-    int before[KL_MAX_NDIM], behind[KL_MAX_NDIM];
+    int before[KL_MAX_NDIM], after[KL_MAX_NDIM];
     KL_TRY(kl_check_array(a, "arr", err));
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
     if (repeats < 0)
         return kl_fail(err, KL_EARG, "%d repetitions; 0 or more are possible", repeats);
-    for (int i = 0; i < a->t.ndim; i++) before[i] = behind[i] = 1;
-    behind[axis] = repeats;
-    return multiply_axes(out, a, before, behind, s, err);
+    for (int i = 0; i < a->t.ndim; i++) before[i] = after[i] = 1;
+    after[axis] = repeats;
+    return multiply_axes(out, a, before, after, s, err);
 }
 
 int kl_repeat(struct kl_array **out, struct kl_array *a, int repeats, struct kl_stream *s,

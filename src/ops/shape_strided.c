@@ -38,7 +38,7 @@ static int check_reach(const struct kl_array *a, const struct kl_shape *to, cons
     return kl_fail(err, KL_ESHAPE,
                    "shape %s with these strides from element %zu reaches %s the %lld elements of "
                    "shape %s",
-                   KL_SHAPE_TEXT(to->ndim, to->dims), offset, below ? "before" : "behind",
+                   KL_SHAPE_TEXT(to->ndim, to->dims), offset, below ? "before" : "beyond",
                    (long long)n, KL_SHAPE_TEXT_OF(a));
 }
 

@@ -234,7 +234,7 @@ int kl_stack(struct kl_array **out, struct kl_array *const *arrays, size_t n_arr
 }
 
 /* ---- split ---- */
-/* The parts [cut[i], cut[i + 1]) along axis; a part whose end is not behind its start is empty. cut
+/* The parts [cut[i], cut[i + 1]) along axis; a part whose end is not after its start is empty. cut
  * has n + 1 entries. */
 static int split_at(struct kl_array ***outs, size_t *n_outs, struct kl_array *a, const int *cut,
                     size_t n, int axis, struct kl_error **err) {

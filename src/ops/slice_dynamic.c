@@ -1,6 +1,6 @@
 /* slice_dynamic.c - slices whose starts are in an array: a gather, or a scatter, at one position
  * with one index per axis. So the starts are checked like every index: when the slice does not fit
- * behind its start, the result fails. */
+ * into the array from its start on, the result fails. */
 #include "base/op/index.h"
 #include "ops/build/deferred.h"
 #include "ops/build/meet.h"

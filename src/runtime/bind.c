@@ -8,7 +8,7 @@
 #include "runtime/block_pool.h"
 #include "runtime/device.h"
 #include "runtime/executor.h"
-#include "runtime/group.h"
+#include "runtime/fusion.h"
 
 #ifdef KL_TEST_HOOKS
 static _Atomic(uint64_t) copied;
@@ -147,11 +147,11 @@ int kl_bind_task(struct kl_stream *s, struct kl_task *t, struct kl_error **err) 
     return KL_OK;
 }
 
-/* ---- groups ---- */
+/* ---- fusions ---- */
 
 /* A block for the output of step j, taken from one of its inputs. No other task, and no later step
- * of the group, may read that input. */
-static bool donate_to_step(struct kl_stream *s, const struct kl_group_step *steps, int j) {
+ * of the fusion, may read that input. */
+static bool donate_to_step(struct kl_stream *s, const struct kl_fusion_step *steps, int j) {
     struct kl_tensor *out = steps[j].task->out[0];
     for (int i = 0; i <= j; i++) {
         struct kl_task *t = steps[i].task;
@@ -169,8 +169,8 @@ static bool donate_to_step(struct kl_stream *s, const struct kl_group_step *step
     return false;
 }
 
-/* Whether the block of step j is the block of an input of the group. */
-static bool is_donated(const struct kl_group_step *steps, int n, int j) {
+/* Whether the block of step j is the block of an input of the fusion. */
+static bool is_donated(const struct kl_fusion_step *steps, int n, int j) {
     struct kl_block *b = steps[j].task->out[0]->buffer->block;
     for (int i = 0; b && i < n; i++)
         for (int k = 0; k < steps[i].task->n_in; k++)
@@ -178,7 +178,7 @@ static bool is_donated(const struct kl_group_step *steps, int n, int j) {
     return false;
 }
 
-static bool bind_step(struct kl_stream *s, struct kl_group_step *steps, int j) {
+static bool bind_step(struct kl_stream *s, struct kl_fusion_step *steps, int j) {
     struct kl_memory *m = s->backend->memory;
     struct kl_task *t = steps[j].task;
     struct kl_buffer *buf = t->out[0]->buffer;
@@ -194,7 +194,7 @@ static bool bind_step(struct kl_stream *s, struct kl_group_step *steps, int j) {
     return note(s, t, buf->block, NULL) == KL_OK;
 }
 
-bool kl_group_bind(struct kl_stream *s, struct kl_group_step *steps, int n) {
+bool kl_fusion_bind(struct kl_stream *s, struct kl_fusion_step *steps, int n) {
     int done = 0;
     while (done < n && bind_step(s, steps, done)) done++;
     if (done == n) return true;
@@ -208,7 +208,7 @@ bool kl_group_bind(struct kl_stream *s, struct kl_group_step *steps, int n) {
     return false;
 }
 
-void kl_group_after_launch(struct kl_group_step *steps, int n) {
+void kl_fusion_after_launch(struct kl_fusion_step *steps, int n) {
     for (int j = 0; j < n; j++) {
         struct kl_block *b = steps[j].task->out[0]->buffer->block;
         for (int i = 0; b && i < n; i++)

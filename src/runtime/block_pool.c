@@ -17,7 +17,7 @@ static const size_t page = 4096;
 
 /* How many blocks a search tries. The newest ones are in the processor's caches, and the stream
  * that used them last may have them. All of them may still be in flight on another stream; then
- * those that have been idle longest are the most likely to be done. */
+ * the blocks that have been idle longest are the most likely to be done. */
 enum { TRY_NEWEST = 6, TRY_OLDEST = 10, MAX_SEEN = 128 };
 
 /* Blocks age, because a program whose arrays grow at each step asks for every size once. The clock
@@ -257,7 +257,7 @@ static uint32_t commits(void) {
 
 /* Which blocks go back to the system. */
 struct leavers {
-    size_t bytes;      /* about so many in all; the last block may exceed it */
+    size_t bytes;      /* blocks are taken until they have this size together */
     uint32_t idle_for; /* commits at least */
     bool large;        /* only blocks above exact_up_to */
 };

@@ -12,143 +12,16 @@
 #include "base/op/validate.h"
 #include "base/value/failures.h"
 #include "base/value/wait_hook.h"
-#include "runtime/group.h"
+#include "runtime/callback_waits.h"
+#include "runtime/fusion.h"
 #include "runtime/readers.h"
 
-/* ---- what this thread runs, and callbacks that wait ---- */
-
-struct frame { /* one per nested kl_executor_run of a thread */
-    struct kl_stream *stream;
-    struct frame *outer;
-};
-static __thread struct frame *frames;
-
-struct callback_wait {        /* a thread waits inside a task's callback: a possible deadlock */
-    struct kl_link link;      /* guarded by waits.mu */
-    struct frame *frames;     /* the streams whose tasks this thread is running */
-    struct kl_stream *target; /* the stream that it waits for */
-    struct kl_waiter waiter;
-    pthread_mutex_t m;
-    pthread_cond_t c;
-    bool woken, deadlock, kicked; /* guarded by m */
-};
-static struct {
-    struct kl_mutex mu;  /* taken before stream locks, never while one is held */
-    struct kl_list list; /* of callback_wait.link */
-    _Atomic(int) n;
-} waits = {.mu = KL_MUTEX_INIT, .list = {{&waits.list.head, &waits.list.head}}};
-
 bool kl_executor_callback_waits(void) {
-    return atomic_load(&waits.n) > 0;
+    return atomic_load(&kl_n_callback_waits) > 0;
 }
 
 bool kl_executor_in_task(void) {
-    return frames != NULL;
-}
-
-/* Whether the wait of w's thread keeps x from going on. Follows parked streams and other waits in
- * callbacks. */
-static bool leads_back(struct callback_wait *w) {
-    struct kl_stream *x = w->target;
-    for (int steps = 0; x && steps < 10000; steps++) {
-        for (struct frame *f = w->frames; f; f = f->outer)
-            if (f->stream == x) return true;
-        struct kl_stream *next = NULL;
-        kl_mutex_lock(x->mu);
-        if (x->role == KL_PARKED && kl_timeline_done(x->parked_on.timeline) < x->parked_on.ticket)
-            next = x->parked_on.timeline->owner;
-        kl_mutex_unlock(x->mu);
-        for (struct kl_link *n = waits.list.head.next; !next && n != &waits.list.head;
-             n = n->next) {
-            struct callback_wait *o = kl_container(n, struct callback_wait, link);
-            for (struct frame *f = o->frames; o != w && f; f = f->outer)
-                if (f->stream == x) next = o->target;
-        }
-        x = next;
-    }
-    return false;
-}
-
-/* Called after a stream has parked: finds out whether that closed a cycle through a callback. */
-static void check_callback_waits(void) {
-    if (atomic_load_explicit(&waits.n, memory_order_seq_cst) == 0) return;
-    kl_mutex_lock(&waits.mu);
-    for (struct kl_link *n = waits.list.head.next; n != &waits.list.head; n = n->next) {
-        struct callback_wait *w = kl_container(n, struct callback_wait, link);
-        if (!leads_back(w)) continue;
-        pthread_mutex_lock(&w->m);
-        w->deadlock = true;
-        pthread_cond_signal(&w->c);
-        pthread_mutex_unlock(&w->m);
-    }
-    kl_mutex_unlock(&waits.mu);
-}
-
-static void callback_woken(struct kl_waiter *waiter) {
-    struct callback_wait *w = kl_container(waiter, struct callback_wait, waiter);
-    pthread_mutex_lock(&w->m);
-    w->woken = true;
-    pthread_cond_signal(&w->c);
-    pthread_mutex_unlock(&w->m);
-}
-
-/* A stream can run now, but all threads of the pool may be waiting inside callbacks. Wakes these
- * threads, so that each checks whether it waits for that stream. */
-static void kick_callback_waits(void) {
-    if (atomic_load_explicit(&waits.n, memory_order_seq_cst) == 0) return;
-    kl_mutex_lock(&waits.mu);
-    for (struct kl_link *n = waits.list.head.next; n != &waits.list.head; n = n->next) {
-        struct callback_wait *w = kl_container(n, struct callback_wait, link);
-        pthread_mutex_lock(&w->m);
-        w->kicked = true;
-        pthread_cond_signal(&w->c);
-        pthread_mutex_unlock(&w->m);
-    }
-    kl_mutex_unlock(&waits.mu);
-}
-
-static bool help(struct kl_wait *on);
-
-/* Waits until done >= ticket, or until the caller should look again because there may be a stream
- * that it can run. 0 or KL_EDEADLOCK. */
-static int block_in_callback(struct kl_timeline *t, uint64_t ticket, struct kl_error **err) {
-    struct callback_wait w = {.frames = frames,
-                              .target = t->owner,
-                              .waiter = {.ticket = ticket, .wake = callback_woken},
-                              .m = PTHREAD_MUTEX_INITIALIZER,
-                              .c = PTHREAD_COND_INITIALIZER};
-    kl_mutex_lock(&waits.mu);
-    kl_list_push(&waits.list, &w.link);
-    /* A stream that parks or is queued from now on sees the count; or else we see the stream's
-     * state. */
-    atomic_fetch_add_explicit(&waits.n, 1, memory_order_seq_cst);
-    bool deadlock = leads_back(&w);
-    struct kl_wait on = {t, ticket};
-    kl_mutex_unlock(&waits.mu);
-    if (!deadlock && !help(&on) && kl_timeline_register(t, &w.waiter)) {
-        pthread_mutex_lock(&w.m);
-        while (!w.woken && !w.deadlock && !w.kicked) pthread_cond_wait(&w.c, &w.m);
-        bool woken = w.woken;
-        pthread_mutex_unlock(&w.m);
-        if (!woken && !kl_timeline_cancel(t, &w.waiter)) {
-            /* The wake-up is already on its way, and w must live until it has come. */
-            pthread_mutex_lock(&w.m);
-            while (!w.woken) pthread_cond_wait(&w.c, &w.m);
-            pthread_mutex_unlock(&w.m);
-        }
-        deadlock = w.deadlock && !w.woken;
-    }
-    kl_mutex_lock(&waits.mu);
-    kl_list_remove(&w.link);
-    atomic_fetch_sub_explicit(&waits.n, 1, memory_order_seq_cst);
-    kl_mutex_unlock(&waits.mu);
-    pthread_cond_destroy(&w.c);
-    pthread_mutex_destroy(&w.m);
-    if (!deadlock) return KL_OK;
-    return kl_fail(
-        err, KL_EDEADLOCK,
-        "a callback that stream %d runs waits for stream %d, which waits for the callback",
-        frames->stream->index, ((struct kl_stream *)t->owner)->index);
+    return kl_frames != NULL;
 }
 
 /* ---- one task ---- */
@@ -268,7 +141,7 @@ static void cancel(struct kl_stream *s, struct kl_task *t) {
 
 /* The steps have run. Finishes each task as `execute` does. An unfinished task stays in s->local,
  * where a forked child finds it. */
-static void finish_group(struct kl_stream *s, struct kl_group_step *steps, int n) {
+static void finish_fusion(struct kl_stream *s, struct kl_fusion_step *steps, int n) {
     for (int j = 0; j < n; j++) {
         struct kl_task *t = steps[j].task;
         uint64_t ticket = t->ticket;
@@ -284,14 +157,14 @@ static void finish_group(struct kl_stream *s, struct kl_group_step *steps, int n
 
 /* Runs t, the stream's next task, together with the tasks after it that can run in the same kernel.
  * false: t must run alone. */
-static bool execute_group(struct kl_stream *s, struct kl_task *t, uint64_t until, bool *last) {
-    struct kl_group_step steps[KL_GROUP_STEPS];
-    int n = kl_group_form(s, t, until, steps);
-    if (n < 2 || !kl_group_bind(s, steps, n)) return false;
-    s->backend->ops->launch_group(s->backend, steps, n);
-    kl_group_after_launch(steps, n);
+static bool execute_fusion(struct kl_stream *s, struct kl_task *t, uint64_t until, bool *last) {
+    struct kl_fusion_step steps[KL_FUSION_STEPS];
+    int n = kl_fusion_form(s, t, until, steps);
+    if (n < 2 || !kl_fusion_bind(s, steps, n)) return false;
+    s->backend->ops->launch_fusion(s->backend, steps, n);
+    kl_fusion_after_launch(steps, n);
     *last = steps[n - 1].task->ticket >= until;
-    finish_group(s, steps, n);
+    finish_fusion(s, steps, n);
     return true;
 }
 
@@ -321,7 +194,7 @@ static void push(struct kl_stream *s) {
         kl_readers_push(&s->item);
     else
         kl_pool_push(&s->item);
-    kick_callback_waits();
+    kl_callback_waits_kick();
 }
 
 /* Makes s QUEUED; the caller holds s->mu. Returns whether the caller must push s. */
@@ -361,7 +234,7 @@ static bool park(struct kl_stream *s, const struct kl_wait *w) {
     kl_mutex_unlock(s->mu);
     if (kl_timeline_register(w->timeline, &s->park)) {
         /* From here on another thread may already run s. */
-        check_callback_waits();
+        kl_callback_waits_check();
         return true;
     }
     kl_mutex_lock(s->mu);
@@ -407,8 +280,8 @@ static void give_up_rest(struct kl_stream *s) {
 }
 
 void kl_executor_run(struct kl_stream *s, uint64_t until) {
-    struct frame frame = {s, frames};
-    frames = &frame;
+    struct kl_frame frame = {s, kl_frames};
+    kl_frames = &frame;
     /* A hook that ended a wait inside a task would make that task fail. */
     struct kl_wait_hook hook = kl_wait_hook_set((struct kl_wait_hook){NULL, NULL});
     for (struct kl_task *t; (t = next_task(s));) {
@@ -420,7 +293,7 @@ void kl_executor_run(struct kl_stream *s, uint64_t until) {
             continue;
         }
         bool last;
-        if (abandoned || !execute_group(s, t, until, &last)) {
+        if (abandoned || !execute_fusion(s, t, until, &last)) {
             last = t->ticket >= until;
             kl_list_remove(&t->link);
             if (abandoned)
@@ -435,7 +308,7 @@ void kl_executor_run(struct kl_stream *s, uint64_t until) {
         }
     }
     kl_wait_hook_set(hook);
-    frames = frame.outer;
+    kl_frames = frame.outer;
 }
 
 static void run_item(struct kl_item *item) {
@@ -525,7 +398,7 @@ int kl_wait_fate(struct kl_fate *f, struct kl_error **err) {
         for (int i = 0; i < SPINS && !kl_fate_settled(f); i++) kl_pause_cpu();
         if (kl_fate_settled(f)) break;
         if (kl_executor_in_task())
-            KL_TRY(block_in_callback(t, f->ticket, err));
+            KL_TRY(kl_callback_waits_block(t, f->ticket, help, err));
         else if (!kl_timeline_wait(t, f->ticket))
             return kl_wait_fail(err);
     }
@@ -540,7 +413,7 @@ static int wait_ticket(struct kl_stream *s, uint64_t ticket, struct kl_error **e
         if (help(&on) || watch(&on)) continue;
         if (kl_timeline_done(&s->settled) >= ticket) break;
         if (kl_executor_in_task())
-            KL_TRY(block_in_callback(&s->settled, ticket, err));
+            KL_TRY(kl_callback_waits_block(&s->settled, ticket, help, err));
         else if (!kl_timeline_wait(&s->settled, ticket))
             return kl_wait_fail(err);
     }
@@ -556,21 +429,6 @@ int kl_stream_synchronize(struct kl_stream *s, struct kl_error **err) {
 }
 
 /* ---- fork ---- */
-
-void kl_executor_fork_prepare(void) {
-    kl_mutex_lock(&waits.mu);
-}
-
-void kl_executor_fork_parent(void) {
-    kl_mutex_unlock(&waits.mu);
-}
-
-void kl_executor_fork_child(void) {
-    kl_list_init(&waits.list); /* the child does not have those threads */
-    atomic_store(&waits.n, 0);
-    frames = NULL;
-    kl_mutex_unlock(&waits.mu);
-}
 
 static void fail_forked(struct kl_task *t) {
     for (int i = 0; i < t->n_out; i++)

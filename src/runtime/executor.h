@@ -61,10 +61,6 @@ void kl_executor_fork_lock(bool lock);
 bool kl_executor_in_task(void);
 /* Whether some thread waits for a stream inside a callback, perhaps of a custom reader. */
 bool kl_executor_callback_waits(void);
-/* Around fork. After prepare no thread changes the list of callbacks that wait. */
-void kl_executor_fork_prepare(void);
-void kl_executor_fork_parent(void);
-void kl_executor_fork_child(void);
 /* In a forked child: fails every task that s has not settled, and makes s idle. */
 void kl_executor_forked(struct kl_stream *s);
 

@@ -9,12 +9,13 @@
 #include "base/value/out_of_range.h"
 #include "base/value/release.h"
 #include "runtime/block_pool.h"
+#include "runtime/callback_waits.h"
 #include "runtime/device.h"
 #include "runtime/executor.h"
 #include "runtime/readers.h"
 
 static void prepare(void) {
-    kl_executor_fork_prepare();
+    kl_callback_waits_fork_prepare();
     kl_streams_fork_prepare();
     kl_pool_fork_prepare();
     kl_readers_fork_prepare();
@@ -32,7 +33,7 @@ static void parent(void) {
     kl_readers_fork_parent();
     kl_pool_fork_parent();
     kl_streams_fork_parent();
-    kl_executor_fork_parent();
+    kl_callback_waits_fork_parent();
 }
 
 static void child(void) {
@@ -46,7 +47,7 @@ static void child(void) {
     kl_release_forked();
     kl_devices_fork_child();
     kl_streams_fork_child();
-    kl_executor_fork_child();
+    kl_callback_waits_fork_child();
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;

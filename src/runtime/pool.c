@@ -1,5 +1,5 @@
 /* pool.c - a queue of items, a list of jobs in chunks, one lock, and threads that sleep when both
- * are empty; besides them one short job, which threads join without the lock.
+ * are empty. In addition there is one short job, which threads join without the lock.
  *
  * Wake-ups are kept few. A thread that runs out of work looks for more for a short time before it
  * sleeps. While one thread is looking, nobody is woken. A looking thread that finds work wakes the

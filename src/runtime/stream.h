@@ -41,9 +41,9 @@ int kl_stream_set_default(struct kl_stream *s, struct kl_error **err);
  * calling thread ends the wait. */
 int kl_stream_synchronize(struct kl_stream *s, struct kl_error **err);
 
-/* What a kernel of several element-wise operations of s may hold; nothing where every operation is
+/* The limits of a kernel of several element-wise operations of s; all 0 where every operation is
  * run by itself at present. Any thread may call. */
-struct kl_group_limits kl_stream_group_limits(const struct kl_stream *s);
+struct kl_fusion_limits kl_stream_fusion_limits(const struct kl_stream *s);
 
 /* ---- for graph/: all under the commit lock ---- */
 void kl_commit_lock(void);

@@ -88,3 +88,46 @@ int kl_clip_global_norm(struct kl_array **outs, struct kl_array **norm,
 /* outs: the gradients with each element limited to [-limit, limit]. */
 int kl_clip_values(struct kl_array **outs, struct kl_array *const *grads, size_t n, double limit,
                    struct kl_stream *s, struct kl_error **err);
+
+/* ---- state.c: an optimiser with its learning rate and its state ---- */
+struct kl_optimizer {
+    struct kl_optimizer_rule rule;
+    struct kl_schedule *schedule; /* exactly one of schedule and rate is set; both are owned */
+    struct kl_array *rate;
+    struct kl_array **state; /* n_state arrays, owned; none before the first step */
+    size_t n_state;
+};
+int kl_optimizer_new(struct kl_optimizer **out, double rate, const struct kl_optimizer_rule *rule,
+                     struct kl_error **err);
+void kl_optimizer_free(struct kl_optimizer *o); /* NULL is fine */
+/* The learning rate from now on. KL_ESHAPE, KL_EDTYPE: rate is not a 0-d float. */
+void kl_optimizer_set_schedule(struct kl_optimizer *o, struct kl_schedule *schedule);
+int kl_optimizer_set_rate(struct kl_optimizer *o, struct kl_array *rate, struct kl_error **err);
+/* The rate of the step that comes after `step` steps. step NULL: of the first one. */
+int kl_optimizer_rate(struct kl_array **out, const struct kl_optimizer *o, struct kl_array *step,
+                      struct kl_stream *s, struct kl_error **err);
+/* The number of state arrays for n parameters. */
+size_t kl_optimizer_state_size(const struct kl_optimizer *o, size_t n);
+/* *state: a list, to be freed with kl_free, of the arrays of the state before the first step. */
+int kl_optimizer_first_state(struct kl_array ***state, const struct kl_optimizer *o,
+                             struct kl_array *const *params, size_t n, struct kl_stream *s,
+                             struct kl_error **err);
+/* Takes the list, of memory of kl_malloc, and its arrays. */
+void kl_optimizer_set_state(struct kl_optimizer *o, struct kl_array **state, size_t n);
+
+/* The results of a step: lists of memory of kl_malloc. */
+struct kl_optimizer_result {
+    struct kl_array **params, **state;
+    size_t n_params, n_state;
+};
+void kl_optimizer_result_free(struct kl_optimizer_result *r);
+/* The step after `state`. *r is empty on failure. KL_EARG: the state is not for n parameters. */
+int kl_optimizer_next(struct kl_optimizer_result *r, const struct kl_optimizer *o,
+                      struct kl_array *const *params, struct kl_array *const *grads, size_t n,
+                      struct kl_array *const *state, size_t n_state, struct kl_stream *s,
+                      struct kl_error **err);
+/* The step after o's own state, which is the first one when o has none; o is not changed. With
+ * `checked` the results are evaluated. */
+int kl_optimizer_step(struct kl_optimizer_result *r, const struct kl_optimizer *o,
+                      struct kl_array *const *params, struct kl_array *const *grads, size_t n,
+                      bool checked, struct kl_stream *s, struct kl_error **err);

@@ -125,8 +125,8 @@ static struct kl_array *joined(struct kl_terms *t, const struct kl_schedule *c,
     return rate;
 }
 
-/* The terms of each schedule are its own: those of a join of joins would be too many for one
- * list. */
+/* Each schedule has a list of terms of its own, since a join of joins would have too many terms for
+ * one list. */
 static struct kl_array *rate_at(struct kl_terms *outer, const struct kl_schedule *sched,
                                 struct kl_array *step) {
     return KL_TERM(outer, kl_schedule_rate(&outer->made, sched, step, outer->s, outer->err));

@@ -324,7 +324,7 @@ static int trace(struct kl_plan **out, const struct compiled *c, const struct ke
     return rc;
 }
 
-/* Replays what was traced for any shapes. What was traced need not hold for these arguments (the
+/* Replays the plan that was traced for any shapes. It may be wrong for these arguments (the
  * function saw an extent, or a result has more axes now): then *done stays false. */
 static int replay_any(const struct compiled *c, const struct key *k, uint64_t hash, bool *done,
                       struct kl_arrays *outs, struct kl_error **err) {

@@ -301,7 +301,8 @@ int kl_custom_jvp(const struct kl_node *n, struct kl_array *const *tangent, stru
 
 /* ---- vmap ---- */
 
-/* What the rule gave for output i must be `one`, the output of one lane, with an axis of lanes. */
+/* The array that the rule gave for output i must be `one`, the output of one lane, with an axis of
+ * lanes. */
 static int check_lanes(const struct kl_array *a, int axis, const struct kl_array *one, int lanes,
                        int i, struct kl_error **err) {
     struct kl_shape want = {0};

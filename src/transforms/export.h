@@ -67,11 +67,11 @@ int kl_import_bytes(struct kl_imported **out, const void *bytes, size_t n, const
                     struct kl_error **err);
 /* The text that was kept in the file; "": none was. Borrowed. */
 const char *kl_imported_metadata(const struct kl_imported *m);
-/* What function i of the file takes, borrowed; NULL: there is no function i. */
+/* The plan and the names of the parameters of function i of the file, borrowed; NULL: there is no
+ * function i. */
 struct kl_plan;
 const struct kl_plan *kl_imported_plan(const struct kl_imported *m, size_t i,
                                        struct kl_names *names);
-struct kl_imported *kl_imported_retain(struct kl_imported *m);
 void kl_imported_release(struct kl_imported *m);
 /* Calls what was exported for such arguments. KL_EARG: nothing was, and the message says for
  * what. KL_ESHAPE, of a function for any shapes: it saw an extent, and now that is another. */

@@ -31,11 +31,6 @@ struct kl_imported {
     size_t n_functions;
 };
 
-struct kl_imported *kl_imported_retain(struct kl_imported *m) {
-    atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
-    return m;
-}
-
 void kl_imported_release(struct kl_imported *m) {
     if (!m || !kl_refs_drop(&m->refs)) return;
     for (size_t i = 0; i < m->n_functions; i++) {

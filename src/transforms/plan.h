@@ -7,6 +7,8 @@
 #include "transforms/function.h"
 #include "transforms/tape.h"
 
+enum { KL_PLAN_FEW = 16 }; /* inputs or outputs of nearly every step */
+
 struct kl_plan_spec {
     enum kl_dtype dtype;
     int ndim;
@@ -68,6 +70,10 @@ const struct kl_plan_guard *kl_plan_failed_guard(const struct kl_plan *p,
                                                  struct kl_array *const *args);
 /* An empty plan to fill in, for import; kl_plan_release frees what is filled in. */
 struct kl_plan *kl_plan_new(struct kl_error **err);
+/* The parameters of an operation may own functions of the user, or a kernel. One more reference to
+ * these; KL_EUNSUPPORTED: the operation cannot be done twice. */
+int kl_plan_params_retain(enum kl_op_id op, const void *params, struct kl_error **err);
+void kl_plan_params_release(const struct kl_plan_step *s);
 /* While a plan is made, its constants have the numbers -1, -2, ... where steps and results name
  * them, and the values of steps follow the arguments. This gives all their final numbers and counts
  * the uses of values. */

@@ -1,6 +1,6 @@
 /* reverse.c - reverse mode: vector-Jacobian products and gradients. The tape of the function is
- * gone through from its end, and each operation's rule turns the cotangents of its outputs into
- * those of its inputs. */
+ * gone through from its end, and each operation's rule turns the cotangents of its outputs into the
+ * cotangents of its inputs. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -60,8 +60,7 @@ static int add_to(struct reverse *r, int32_t slot, struct kl_array *g, struct kl
     return KL_OK;
 }
 
-/* A rule needs the cotangents of all outputs of its operation: those that are still missing are
- * zeros. */
+/* A rule needs the cotangents of all outputs of its operation: the missing ones become zeros. */
 static int fill_zeros(struct reverse *r, const struct kl_tape_step *step, struct kl_stream *s) {
     const struct kl_node *n = step->node;
     for (int i = 0; i < n->n_out && n->n_out > 1; i++)
@@ -70,18 +69,14 @@ static int fill_zeros(struct reverse *r, const struct kl_tape_step *step, struct
     return KL_OK;
 }
 
-/* Rows of several batches times one matrix: the step that made the copies of the matrix which the
- * product n reads as its second input, else NULL. */
-static const struct kl_tape_step *one_matrix(const struct reverse *r, const struct kl_node *n,
-                                             const int32_t *edges) {
-    if (n->task.op != KL_OP_MATMUL || edges[1] < 0 || n->in[1]->t.ndim < 3) return NULL;
+/* The step that repeats an array for all batches of n, where the array itself will do for the rule
+ * of n as its second input; else NULL. */
+static const struct kl_tape_step *repeater(const struct reverse *r, const struct kl_node *n,
+                                           const int32_t *edges) {
+    if (!(kl_op_flags(n->task.op) & KL_OPF_SUMS_BATCHES) || edges[1] < 0) return NULL;
     const struct kl_tape_step *maker = kl_tape_maker(&r->tape, edges[1]);
-    if (!maker || maker->node->task.op != KL_OP_BROADCAST) return NULL;
-    const struct kl_tensor *all = &n->in[1]->t, *one = &maker->node->in[0]->t, *rows = &n->in[0]->t;
-    bool fits = one->ndim == 2 &&
-                memcmp(one->dims, all->dims + all->ndim - 2, 2 * sizeof(int)) == 0 &&
-                rows->size / (rows->dims[rows->ndim - 1] ? rows->dims[rows->ndim - 1] : 1) <=
-                    INT32_MAX; /* in one axis */
+    bool fits = maker && kl_op_flags(maker->node->task.op) & KL_OPF_REPEATS &&
+                kl_vjp_sums_batches(n->in, maker->node->in[0]);
     return fits ? maker : NULL;
 }
 
@@ -124,8 +119,7 @@ static int step_back(struct reverse *r, const struct kl_tape_step *step) {
     KL_TRY(fill_zeros(r, step, s));
     for (int k = 0; k < n->n_in; k++) r->wanted[k] = edges[k] >= 0;
     struct kl_origin o = kl_origin_of(KL_ORIGIN_GRADIENT, n), before = kl_origin_set(o);
-    /* The gradient of that one matrix is one product over all batches, not a sum of products. */
-    const struct kl_tape_step *one = one_matrix(r, n, edges);
+    const struct kl_tape_step *one = repeater(r, n, edges);
     struct kl_array *with_one[2] = {n->in[0], one ? one->node->in[0] : NULL};
     struct kl_array *const *given = &r->cotangents.v[step->slot];
     int rc = kl_defers_rules(n, given, n->n_out) ? defer_rule(r, n, *given, s)
@@ -204,8 +198,8 @@ static int check_cotangent(size_t i, const struct kl_array *g, const struct kl_a
     return KL_OK;
 }
 
-/* One cotangent for each output, in order. The outputs of stop_gradient take none: those for them
- * are left out, or are there and not looked at. */
+/* One cotangent for each output, in order. The outputs of stop_gradient take none: a cotangent for
+ * such an output may be left out, and is not looked at. */
 static int give_cotangents(struct kl_arrays *given, const struct kl_arrays *outs,
                            struct kl_array *const *cotangents, size_t n, struct kl_error **err) {
     const bool for_all = n == outs->n;

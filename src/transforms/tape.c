@@ -67,8 +67,8 @@ const struct kl_tape_step *kl_tape_maker(const struct kl_tape *t, int32_t slot) 
     return &t->steps[from];
 }
 
-/* The stream of n or, for a view, of what it is made from. Chains of views may be long: those on
- * the tape have found their stream already. */
+/* The stream of n or, for a view, of the array that it is made from. Chains of views may be long,
+ * but nodes on the tape have found their stream already. */
 static struct kl_stream *stream_of(const struct kl_tape *t, const struct kl_node *n,
                                    uint64_t mark) {
     while (n && !n->stream && n->n_in > 0) {

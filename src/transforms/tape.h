@@ -23,7 +23,7 @@ struct kl_tape {
  * kl_trace_argument or kl_trace_placeholder, or are views of arrays of any trace or none
  * (custom.c). out_slots: n_outs entries, -1 where a result
  * depends on no argument. through_stops: stop_gradient is an operation like others; otherwise
- * nothing behind it depends on an argument. On failure *t is empty. */
+ * its result depends on no argument. On failure *t is empty. */
 int kl_tape_record(struct kl_tape *t, const struct kl_trace *trace, struct kl_array *const *args,
                    size_t n_args, struct kl_array *const *outs, size_t n_outs, int32_t *out_slots,
                    bool through_stops, struct kl_error **err);

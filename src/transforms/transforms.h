@@ -1,4 +1,4 @@
-/* transforms.h - functions made from functions of arrays. What is common: a function gets
+/* transforms.h - functions made from functions of arrays. All of them give a function
  * tracers as its arguments, and the operations between these and its results say what it
  * computes. Arrays that the function finds elsewhere are constants of the trace. Rules are those
  * of the operations' rows in base/op/op_list.def; they build on the stream of the operation. All

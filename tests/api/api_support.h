@@ -48,7 +48,7 @@ static inline void check_ok(int rc, const char *call, const char *file, int line
  * message. */
 static inline void check_error(int n_before, int code, const char *part, const char *call,
                                const char *file, int line) {
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     if (seen.n != n_before + 1) print_error("%s: %d errors\n", call, seen.n - n_before);
     _assert_true(seen.n == n_before + 1, call, file, line);
     _assert_true(keel_last_error(&e) == 0, call, file, line);

@@ -271,7 +271,7 @@ static void refuse(list_fn *f, int code, const char *part, int errors) {
     void *ctx = res.ctx;
     for (int round = 0; round < 2; round++) {
         int before = seen.n;
-        keel_error_info e;
+        keel_error_info e = {.size = sizeof e};
         assert_int_equal(mlx_closure_apply(&res, c, in), 1);
         assert_int_equal(seen.n, before + errors);
         assert_int_equal(keel_last_error(&e), 0);

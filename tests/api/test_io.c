@@ -130,7 +130,7 @@ static void test_truncated_file(void **state) {
     OK(mlx_map_string_to_array_get(&b, out, "b"));
     assert_text(a, "array([1, 2], dtype=int32)");
     FAILS(mlx_array_eval(b), KEEL_ETRUNCATED, "b");
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     assert_int_equal(keel_array_error(&e, b), 0);
     assert_string_equal(e.tensor, "b");
     assert_non_null(strstr(e.file, "short.safetensors"));
@@ -192,7 +192,7 @@ static void test_reader_complains(void **state) {
     m.complains = true;
     OK(mlx_map_string_to_array_get(&r, out, "a"));
     FAILS(mlx_array_eval(r), KEEL_EREADER, "the memory is tired");
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     assert_int_equal(keel_array_error(&e, r), 0);
     assert_string_equal(e.tensor, "a");
     FAILS(mlx_load_safetensors_reader(&out, &got, in, cpu), KEEL_EREADER, "tired");

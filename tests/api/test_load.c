@@ -10,7 +10,7 @@ static void a_file_is_listed_and_loaded(void **state) {
     keel_file f = keel_file_open(five, KEEL_FORMAT_ANY);
     assert_non_null(f.ctx);
     assert_int_equal(keel_file_n_tensors(f), 5);
-    keel_tensor t;
+    keel_tensor t = {.size = sizeof t};
     OK(keel_file_tensor(&t, f, 1));
     assert_string_equal(t.name, "x.weight");
     assert_int_equal(t.dtype, MLX_INT16);
@@ -34,7 +34,7 @@ static void a_file_is_listed_and_loaded(void **state) {
     assert_true(mlx_array_data_float32(a)[5] == 1.75f);
     OK(mlx_map_string_to_array_get(&a, all, "scale"));
     OK(mlx_array_eval(a));
-    keel_load_progress p;
+    keel_load_progress p = {.size = sizeof p};
     OK(keel_load_get(&p, load));
     assert_int_equal(p.n_tensors, 5);
     assert_int_equal(p.bytes_total, 24 + 12 + 6 + 8);
@@ -46,7 +46,7 @@ static void a_file_is_listed_and_loaded(void **state) {
     int n = seen.n;
     assert_int_equal(mlx_array_eval(a), 1);
     check_error(n, KEEL_ECANCELLED, "cancelled before 'mask' was read", "eval", __FILE__, __LINE__);
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     OK(keel_array_error(&e, a));
     assert_string_equal(e.tensor, "mask");
     assert_string_equal(e.file, five);
@@ -89,10 +89,10 @@ static void readers_are_taken_and_freed_once(void **state) {
 
 static void npz_goes_and_comes(void **state) {
     mlx_map_string_to_array one = mlx_map_string_to_array_new(), two = {NULL};
-    OK(keel_load_npz(&one, "tests/io/data/stored.npz", (keel_load){NULL}));
+    OK(keel_npz_load(&one, "tests/io/data/stored.npz", (keel_load){NULL}));
     const char *path = kl_test_path("api.npz");
-    OK(keel_save_npz(path, one, true));
-    OK(keel_load_npz(&two, path, (keel_load){NULL}));
+    OK(keel_npz_save(path, one, true));
+    OK(keel_npz_load(&two, path, (keel_load){NULL}));
     mlx_array a = mlx_array_new();
     OK(mlx_map_string_to_array_get(&a, two, "b"));
     assert_int_equal(mlx_array_data_int64(a)[3], 13);
@@ -101,12 +101,59 @@ static void npz_goes_and_comes(void **state) {
     mlx_map_string_to_array_free(two);
 }
 
+/* Structs of programs that were compiled with an older or a newer header. */
+static void structs_have_sizes(void **state) {
+    struct {
+        keel_tensor t;
+        unsigned char more[32];
+    } t;
+    struct {
+        keel_load_progress p;
+        unsigned char more[32];
+    } p;
+    const size_t old_t = offsetof(keel_tensor, byte_begin),
+                 old_p = offsetof(keel_load_progress, n_tensors);
+    keel_file f = keel_file_open(five, KEEL_FORMAT_ANY);
+    keel_load load = keel_load_new();
+    mlx_map_string_to_array all = mlx_map_string_to_array_new();
+    OK(keel_file_load_all(&all, f, load));
+    memset(&t, 0x5a, sizeof t);
+    memset(&p, 0x5a, sizeof p);
+
+    t.t.size = p.p.size = 0;
+    FAILS(keel_file_tensor(&t.t, f, 1), KEEL_EARG, "size is 0; set it to sizeof(keel_tensor)");
+    FAILS(keel_load_get(&p.p, load), KEEL_EARG, "size is 0; set it to sizeof(keel_load_progress)");
+    t.t.size = old_t - 1, p.p.size = old_p - 1;
+    FAILS(keel_file_tensor(&t.t, f, 1), KEEL_EARG, "sizeof(keel_tensor)");
+    FAILS(keel_load_get(&p.p, load), KEEL_EARG, "sizeof(keel_load_progress)");
+    assert_int_equal(t.t.ndim, 0x5a5a5a5a);
+
+    t.t.size = old_t, p.p.size = old_p;
+    OK(keel_file_tensor(&t.t, f, 1));
+    OK(keel_load_get(&p.p, load));
+    assert_int_equal(t.t.ndim, 2);
+    assert_int_equal(p.p.bytes_total, 50);
+    for (size_t i = old_t; i < sizeof t; i++) assert_int_equal(((unsigned char *)&t)[i], 0x5a);
+    for (size_t i = old_p; i < sizeof p; i++) assert_int_equal(((unsigned char *)&p)[i], 0x5a);
+
+    t.t.size = sizeof t, p.p.size = sizeof p;
+    OK(keel_file_tensor(&t.t, f, 1));
+    OK(keel_load_get(&p.p, load));
+    assert_int_equal(t.t.size, sizeof t);
+    assert_int_equal(t.t.byte_end - t.t.byte_begin, 12);
+    assert_int_equal(p.p.n_tensors, 5);
+    for (int i = 0; i < 32; i++) assert_true(t.more[i] == 0x5a && p.more[i] == 0x5a);
+    mlx_map_string_to_array_free(all);
+    OK(keel_load_free(load));
+    OK(keel_file_free(f));
+}
+
 static void bad_calls_change_nothing(void **state) {
     keel_file none = {NULL};
     keel_load no_load = {NULL};
     mlx_map_string_to_array map = mlx_map_string_to_array_new();
-    keel_tensor t;
-    keel_load_progress p;
+    keel_tensor t = {.size = sizeof t};
+    keel_load_progress p = {.size = sizeof p};
     const char *s;
     FAILS_ZERO(keel_file_open(NULL, KEEL_FORMAT_ANY).ctx, KEEL_EARG, "path");
     FAILS_ZERO(keel_file_open(five, (enum keel_format)9).ctx, KEEL_EARG, "format is 9");
@@ -118,10 +165,10 @@ static void bad_calls_change_nothing(void **state) {
     FAILS(keel_file_load_all(&map, none, no_load), KEEL_EARG, "empty handle");
     FAILS(keel_load_get(&p, no_load), KEEL_EARG, "empty handle");
     FAILS(keel_load_cancel(no_load), KEEL_EARG, "empty handle");
-    FAILS(keel_load_npz(&map, NULL, no_load), KEEL_EARG, "path");
-    FAILS(keel_load_npz(&map, five, no_load), KEEL_EFORMAT, "npz");
-    FAILS(keel_save_npz(NULL, map, false), KEEL_EARG, "path");
-    FAILS(keel_save_npz("x", (mlx_map_string_to_array){NULL}, false), KEEL_EARG, "arrays");
+    FAILS(keel_npz_load(&map, NULL, no_load), KEEL_EARG, "path");
+    FAILS(keel_npz_load(&map, five, no_load), KEEL_EFORMAT, "npz");
+    FAILS(keel_npz_save(NULL, map, false), KEEL_EARG, "path");
+    FAILS(keel_npz_save("x", (mlx_map_string_to_array){NULL}, false), KEEL_EARG, "arrays");
     keel_file f = keel_file_open(five, KEEL_FORMAT_SAFETENSORS);
     FAILS(keel_file_tensor(NULL, f, 0), KEEL_EARG, "NULL");
     FAILS(keel_file_tensor(&t, f, 5), KEEL_EARG, "index is 5, there are 5");
@@ -141,6 +188,7 @@ int main(void) {
         cmocka_unit_test(a_file_is_listed_and_loaded),
         cmocka_unit_test(readers_are_taken_and_freed_once),
         cmocka_unit_test(npz_goes_and_comes),
+        cmocka_unit_test(structs_have_sizes),
         cmocka_unit_test(bad_calls_change_nothing),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);

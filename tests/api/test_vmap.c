@@ -319,7 +319,7 @@ static int takes_sum(mlx_vector_array *res, const mlx_vector_array in) {
 
 /* The message, and the fields: axis 0 of 4 elements, `position` within the lane. */
 static void expect_lane(mlx_array a, const char *part, int position) {
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     FAILS(mlx_array_eval(a), KEEL_EINDEX, part);
     assert_int_equal(keel_array_error(&e, a), 0);
     assert_int_equal(e.axis, 0);

@@ -66,7 +66,7 @@ static void test_waits_that_end(void **state) {
     assert_int_equal(mlx_array_eval(y), 1);
     check_error(n, KEEL_EINTERRUPTED, "the wait was ended", "eval", __FILE__, __LINE__);
     assert_int_equal(asked, 1);
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     assert_int_equal(keel_array_error(&e, y), 2); /* y has not failed */
     assert_int_equal(mlx_eval(both), 1);
     assert_int_equal(mlx_array_item_float32(&value, most), 1);

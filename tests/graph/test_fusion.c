@@ -5,7 +5,7 @@
 
 #include "graph/node.h"
 #include "runtime/block_pool.h"
-#include "runtime/group.h"
+#include "runtime/fusion.h"
 
 static uint32_t next_random(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;
@@ -85,7 +85,7 @@ static void the_tables_have_every_operation(void **state) {
  * first, and an operand of another layout where the dtype is the same. */
 static void every_pair(void **state) {
     static const int dims[] = {3, 347}; /* the smallest group has 1,024 elements */
-    uint64_t before = kl_group_count(), pairs = 0;
+    uint64_t before = kl_fusion_count(), pairs = 0;
     for (int d = 0; d < KL_N_DTYPES; d++) {
         struct kl_array *x = special_bits((enum kl_dtype)d, 2, dims, 7);
         struct kl_array *y = strided(special_bits((enum kl_dtype)d, 2, dims, 11));
@@ -93,7 +93,7 @@ static void every_pair(void **state) {
             if (!kl_test_takes("cpu", 6)) continue;
             struct kl_array *out[2][N_OPERATIONS];
             for (int way = 0; way < 2; way++) {
-                kl_group_allow(way == 1);
+                kl_fusion_allow(way == 1);
                 for (int second = 0; second < N_OPERATIONS; second++) {
                     struct kl_array *mid = apply(first, x, y);
                     out[way][second] = apply(second, mid, mid->t.dtype == y->t.dtype ? y : mid);
@@ -113,8 +113,8 @@ static void every_pair(void **state) {
         kl_array_release(x);
         kl_array_release(y);
     }
-    kl_group_allow(true);
-    uint64_t groups = kl_group_count() - before;
+    kl_fusion_allow(true);
+    uint64_t groups = kl_fusion_count() - before;
     /* All pairs, and groups within operations that are composed of several. */
     assert_true(groups >= pairs);
     printf("%llu pairs in one pass each\n", (unsigned long long)pairs);
@@ -145,7 +145,7 @@ static void grow(uint32_t seed, struct kl_array *const *leaves, int n_leaves,
 static void random_graphs(void **state) {
     enum { LEAVES = 6, NODES = 36, GRAPHS = 150 };
     static const int dims[] = {5, 1, 613}, row[] = {613}, large[] = {301, 1, 1003}, wide[] = {1003};
-    uint64_t before = kl_group_count();
+    uint64_t before = kl_fusion_count();
     for (uint32_t g = 0; g < GRAPHS; g++) {
         uint32_t seed = 1000 + g;
         bool big = g % 50 == 0; /* some graphs are large enough for several threads */
@@ -161,7 +161,7 @@ static void random_graphs(void **state) {
         for (int way = 0; way < 2; way++) {
             struct kl_array *kept[4];
             int n_kept = 0;
-            kl_group_allow(way == 1);
+            kl_fusion_allow(way == 1);
             grow(g, leaves, LEAVES, nodes[way], NODES);
             /* The test keeps the last node and every ninth; the others have no other owner than the
              * graph. */
@@ -183,8 +183,8 @@ static void random_graphs(void **state) {
         }
         for (int i = 0; i < LEAVES; i++) kl_array_release(leaves[i]);
     }
-    kl_group_allow(true);
-    assert_in_range(kl_group_count() - before, GRAPHS, UINT32_MAX);
+    kl_fusion_allow(true);
+    assert_in_range(kl_fusion_count() - before, GRAPHS, UINT32_MAX);
 }
 
 /* ---- memory ---- */
@@ -198,7 +198,7 @@ static void only_results_are_stored(void **state) {
     EXPECT_OK(kl_eval(&x, 1, &err));
     kl_array_release(a);
     for (int way = 0; way < 2; way++) {
-        kl_group_allow(way == 1);
+        kl_fusion_allow(way == 1);
         struct kl_array *v[5];
         kl_memory_reset_peak();
         size_t before = kl_memory_active();
@@ -208,9 +208,9 @@ static void only_results_are_stored(void **state) {
         EXPECT_OK(kl_multiply(&v[2], v[1], v[0], cpu(), &err));
         EXPECT_OK(kl_subtract(&v[3], v[2], x, cpu(), &err));
         for (int i = 0; i < 3; i++) kl_array_release(v[i]);
-        uint64_t groups = kl_group_count();
+        uint64_t groups = kl_fusion_count();
         EXPECT_OK(kl_eval(&v[3], 1, &err));
-        assert_int_equal(kl_group_count() - groups, way);
+        assert_int_equal(kl_fusion_count() - groups, way);
         size_t taken = kl_memory_peak() - before;
         if (way == 1) assert_in_range(taken, bytes, bytes + bytes / 2);
         if (way == 0) assert_in_range(taken, 2 * bytes, 4 * bytes);
@@ -270,9 +270,9 @@ static void products_come_first(void **state) {
     EXPECT_OK(kl_multiply(&v[1], v[0], p[1], cpu(), &err));
     struct kl_array *inner[] = {v[0], p[0], p[1]};
     for (int i = 0; i < 3; i++) kl_array_release(inner[i]);
-    uint64_t groups = kl_group_count();
+    uint64_t groups = kl_fusion_count();
     EXPECT_OK(kl_eval(&v[1], 1, &err));
-    assert_int_equal(kl_group_count() - groups, 1);
+    assert_int_equal(kl_fusion_count() - groups, 1);
     float *r = values_of(v[1]), *y = values_of(x);
     for (int i = 0; i < 64; i += 7)
         for (int j = 0; j < 64; j += 5) {

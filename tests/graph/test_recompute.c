@@ -8,7 +8,7 @@
 #include "graph/node.h"
 #include "graph/recompute.h"
 #include "runtime/block_pool.h"
-#include "runtime/group.h"
+#include "runtime/fusion.h"
 #include "transforms/compile.h"
 #include "transforms/transforms.h"
 
@@ -144,12 +144,12 @@ static struct outcome run_step(struct perceptron *p, bool compiled, bool recompu
         kl_until_quiet();
         const size_t before = kl_memory_active();
         kl_memory_reset_peak();
-        const uint64_t again = kl_recompute_count(), groups = kl_group_count();
+        const uint64_t again = kl_recompute_count(), groups = kl_fusion_count();
         OK(kl_function_call(&f, w, 2, &outs, &err));
         OK(kl_eval(outs.v, 3, &err));
         o.peak = kl_memory_peak() - before;
         o.again = kl_recompute_count() - again;
-        o.groups = kl_group_count() - groups;
+        o.groups = kl_fusion_count() - groups;
         for (int i = 0; i < 3; i++) {
             free(o.bytes[i]);
             o.bytes[i] = bytes_of(outs.v[i], p->s);
@@ -235,9 +235,9 @@ static void others_have_the_value(void **state) {
 /* Without groups there is no kernel that could hold the values. */
 static void no_groups(void **state) {
     struct perceptron p = {.s = cpu_stream, .dtype = KL_F32};
-    kl_group_allow(false);
+    kl_fusion_allow(false);
     struct outcome o = run_step(&p, false, true);
-    kl_group_allow(true);
+    kl_fusion_allow(true);
     assert_int_equal(o.again, 0);
     outcome_free(&o);
 }

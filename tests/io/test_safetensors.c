@@ -61,7 +61,7 @@ static const struct {
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":{\"0\":8}}}", 8, KL_EFORMAT,
      "not two non-negative integers"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, KL_EFORMAT,
-     "begin behind their end"},
+     "begin after their end"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[9223372036854775799,"
      "9223372036854775807]}}",
      8, KL_EFORMAT, "over 2^62"},

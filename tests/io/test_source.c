@@ -56,7 +56,7 @@ static void loads_of_a_large_file_spread_over_lanes(void **state) {
     for (int i = 0; i < 8; i++) {
         struct kl_stream *stream;
         int lane;
-        expect_ok(kl_source_lane(s, 1 << 20, &stream, &lane, NULL), NULL);
+        expect_ok(kl_source_reader(s, 1 << 20, &stream, &lane, NULL), NULL);
         used |= 1u << lane;
     }
     assert_int_equal(used, 15);

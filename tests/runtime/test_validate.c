@@ -55,11 +55,11 @@ static void written_outside(const char *kind) {
         struct kl_array *y = vector_call(s, "high_writer", k_outside, behind[i % 2], NULL, 0);
         struct kl_array *good = vector_call(s, "good_writer", k_outside, N - 1, NULL, 0);
         expect_finding(x, "low_writer", "output 0", "in front of its first byte");
-        expect_finding(y, "high_writer", "output 0", "behind its last byte");
+        expect_finding(y, "high_writer", "output 0", "after its last byte");
         assert_int_equal(t_value(good), 1);
         struct kl_array *in[2] = {good, good},
                         *z = vector_call(s, "input_writer", k_input_outside, i % 2 ? -1 : N, in, 2);
-        expect_finding(z, "input_writer", "input", i % 2 ? "in front of" : "behind");
+        expect_finding(z, "input_writer", "input", i % 2 ? "in front of" : "after");
         kl_array_release(x);
         kl_array_release(y);
         kl_array_release(z);
@@ -83,7 +83,7 @@ static void the_second_input_is_named(void **state) {
         struct kl_array *in[2] = {vector_call(s[k], "first", k_outside, 0, NULL, 0),
                                   vector_call(s[k], "second", k_outside, 0, NULL, 0)};
         struct kl_array *z = vector_call(s[k], "input_writer", k_input_outside, N, in, 2);
-        expect_finding(z, "input_writer", "input 1", "behind its last byte");
+        expect_finding(z, "input_writer", "input 1", "after its last byte");
         kl_array_release(in[0]);
         kl_array_release(in[1]);
         kl_array_release(z);

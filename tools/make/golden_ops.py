@@ -459,7 +459,7 @@ for d in ALL:
     t.add("kl_diagonal(out, in[0], 1, 2, 0, s, err)", [b], as_d(np.diagonal(b.v, 1, 2, 0)))
     s = np.trace((b.v.astype(object) if d in INTS else b.v.astype(int) if d == "bool" else wide(b)), 0, 0, 2)
     to = sum_dtype(d)
-    t.add(f"kl_trace(out, in[0], 0, 0, 2, {ENUM[d]}, s, err)", [b], Arr(wrap(s, to) if d in INTS else s, to), 0 if d in INTS + ["bool"] else 4 * EPS[d])
+    t.add(f"kl_diagonal_sum(out, in[0], 0, 0, 2, {ENUM[d]}, s, err)", [b], Arr(wrap(s, to) if d in INTS else s, to), 0 if d in INTS + ["bool"] else 4 * EPS[d])
     t.add("kl_as_strided(out, in[0], LIST(2, 2), (int64_t[]){-1, 2}, 2, 3, s, err)", [a],
           as_d(np.array([[x.reshape(-1)[3 - i + 2 * j] for j in range(2)] for i in range(2)])))
     t.add("kl_unflatten(out, in[0], -1, LIST(3, -1), s, err)", [a], as_d(x.reshape(2, 3, 1)))

@@ -3,7 +3,7 @@
  * An array has a dtype, a shape and, once it is evaluated, data. It never changes. A handle refers
  * to an array, and several handles may refer to the same one. Shape and strides are known from the
  * start; reading an element evaluates the array. A 0-d array is a scalar: its shape is empty and
- * its size is 1. When the operation behind an array fails, every call that reads the array fails
+ * its size is 1. When the operation that makes an array fails, every call that reads it fails
  * with the error of that operation. An empty handle in place of an array is an error (KEEL_EARG).
  * mlx.h says what holds for every function. */
 #ifndef MLX_ARRAY_H

@@ -1,7 +1,7 @@
 /* closure.h - functions of the caller as values, which the transforms take and return.
  *
- * What a function must do: its inputs are borrowed and valid during the call. Each result handle is
- * empty at the start, and the function fills it (mlx_vector_array_set_data,
+ * The duties of a function: its inputs are borrowed and valid during the call. Each result handle
+ * is empty at the start, and the function fills it (mlx_vector_array_set_data,
  * mlx_vector_array_set_value); the library then owns it. The function returns 0, or any other
  * number to fail; a result that is left empty is a failure too. It may call the API. It may be
  * called on any thread and more than once, but never during an evaluation. An error inside the

@@ -39,8 +39,8 @@ typedef enum mlx_compile_mode_ {
  * closures can be transformed, nested, and called by several threads at once. */
 KEEL_API int mlx_compile(mlx_closure *res, const mlx_closure fun, bool shapeless);
 /* The same with the cache of the number fun_id, which all functions of that number share, so they
- * must do the same for equal constants. fun_id 0: as mlx_compile. constants: what besides the
- * arguments the function depends on; NULL, 0 for nothing. */
+ * must do the same for equal constants. fun_id 0: as mlx_compile. constants: numbers that stand for
+ * everything, apart from the arguments, on which the function depends; NULL, 0 for nothing. */
 KEEL_API int mlx_detail_compile(mlx_closure *res, const mlx_closure fun, uintptr_t fun_id,
                                 bool shapeless, const uint64_t *constants, size_t constants_num);
 /* Forgets everything that was traced. */

@@ -138,9 +138,9 @@ KEEL_API mlx_fast_cuda_kernel mlx_fast_cuda_kernel_new(
 KEEL_API void mlx_fast_cuda_kernel_free(mlx_fast_cuda_kernel cls);
 /* Puts one lazy array per output into *outputs. Fails at once when inputs, outputs, grid or group
  * do not fit the kernel, when the whole groups of the grid have more than 2^63 - 1 work-items
- * (KEEL_ELIMIT), or when s is not the stream of a CUDA device (KEEL_EUNSUPPORTED). What the device
- * or the compiler rejects fails the arrays: KEEL_ECOMPILE quotes the compiler, whose line numbers
- * are those of source, in a file that has the kernel's name. */
+ * (KEEL_ELIMIT), or when s is not the stream of a CUDA device (KEEL_EUNSUPPORTED). If the device or
+ * the compiler rejects the kernel, the arrays fail: KEEL_ECOMPILE quotes the compiler, whose line
+ * numbers are those of source, in a file that has the kernel's name. */
 KEEL_API int mlx_fast_cuda_kernel_apply(mlx_vector_array *outputs, mlx_fast_cuda_kernel cls,
                                         const mlx_vector_array inputs,
                                         const mlx_fast_cuda_kernel_config config,

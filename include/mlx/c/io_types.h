@@ -41,11 +41,11 @@ typedef struct mlx_io_vtable_ {
     size_t (*tell)(void *);
     /* Sets the position. whence: 0 counts from the start, 1 from the position, 2 from the end. */
     void (*seek)(void *, int64_t off, int whence);
-    /* Reads exactly n bytes at the position, and moves the position behind them. */
+    /* Reads exactly n bytes at the position, and moves the position after them. */
     void (*read)(void *, char *data, size_t n);
     /* Reads exactly n bytes at off. */
     void (*read_at_offset)(void *, char *data, size_t n, size_t off);
-    /* Writes exactly n bytes at the position, and moves the position behind them. */
+    /* Writes exactly n bytes at the position, and moves the position after them. */
     void (*write)(void *, const char *data, size_t n);
     /* Returns the name that messages use; it is copied at once. */
     const char *(*label)(void *);

@@ -1,11 +1,11 @@
 /* mlx.h - the whole API.
  *
- * What holds for every function unless it says otherwise:
+ * These rules hold for every function unless it says otherwise:
  * - Functions that return int give 0 when they succeed. On failure results are untouched, the
  *   error handler is called (error.h) and the value is 1. The value 2 means "not found" or "end"
  *   and calls no handler.
- * - Handles (mlx_array, mlx_stream, ...) are structs with one pointer; NULL means empty. What a
- *   *_new function or a result parameter gives belongs to the caller and goes back through the
+ * - Handles (mlx_array, mlx_stream, ...) are structs with one pointer; NULL means empty. A handle
+ *   from a *_new function or a result parameter belongs to the caller and goes back through the
  *   *_free of its type; freeing an empty handle is fine.
  * - A result parameter points to an empty handle, or to a live one, which is overwritten in
  *   place and drops what it held; it may be one of the inputs. Inputs are never consumed.

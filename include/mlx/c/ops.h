@@ -101,7 +101,7 @@ KEEL_API int mlx_astype(mlx_array *res, const mlx_array a, mlx_dtype dtype, cons
 KEEL_API int mlx_reshape(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num,
                          const mlx_stream s);
 /* Joins the axes from start_axis to end_axis, both included, into one. An axis beyond the first or
- * last one means the first or last one. A 0-d array becomes (1,). KEEL_EAXIS: start_axis is behind
+ * last one means the first or last one. A 0-d array becomes (1,). KEEL_EAXIS: start_axis is after
  * end_axis. */
 KEEL_API int mlx_flatten(mlx_array *res, const mlx_array a, int start_axis, int end_axis,
                          const mlx_stream s);
@@ -175,7 +175,7 @@ KEEL_API int mlx_trace(mlx_array *res, const mlx_array a, int offset, int axis1,
                        mlx_dtype dtype, const mlx_stream s);
 
 /* ---- elements that are repeated or moved ---- */
-/* a with low_pad_size[k] elements before it and high_pad_size[k] elements behind it along axes[k];
+/* a with low_pad_size[k] elements before it and high_pad_size[k] elements after it along axes[k];
  * the sizes are not negative. mode "constant" fills with pad_value (one element, converted to the
  * dtype of a), "edge" with the outermost element. "reflect" and "symmetric" continue with the
  * elements of a backwards and forwards by turns; "reflect" does not repeat the outermost element,
@@ -230,7 +230,7 @@ KEEL_API int mlx_slice(mlx_array *res, const mlx_array a, const int *start, size
  * and at 0 on the other axes. start has integers, is 0-d or 1-d, and may be on any device; a
  * negative start counts once from the end. KEEL_ESHAPE: start has not one entry per entry of axes,
  * or slice_size does not fit into a. KEEL_EDTYPE: start is not of integers. KEEL_EARG: an axis is
- * named twice. When the operation runs and the slice does not fit behind its start, the result
+ * named twice. When the operation runs and the slice would reach beyond the end of a, the result
  * fails with KEEL_EINDEX. */
 KEEL_API int mlx_slice_dynamic(mlx_array *res, const mlx_array a, const mlx_array start,
                                const int *axes, size_t axes_num, const int *slice_size,
@@ -563,7 +563,7 @@ KEEL_API int mlx_sort_axis(mlx_array *res, const mlx_array a, int axis, const ml
 KEEL_API int mlx_argsort(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_argsort_axis(mlx_array *res, const mlx_array a, int axis, const mlx_stream s);
 /* The elements in an order in which the element at kth (negative: from the end) is where sorting
- * would put it, no element before it is larger, and no element behind it is smaller. NaN counts as
+ * would put it, no element before it is larger, and no element after it is smaller. NaN counts as
  * the largest. argpartition gives the positions, in uint32. KEEL_EARG: kth is outside of the
  * axis. */
 KEEL_API int mlx_partition(mlx_array *res, const mlx_array a, int kth, const mlx_stream s);
@@ -664,7 +664,7 @@ KEEL_API int mlx_conv3d(mlx_array *res, const mlx_array input, const mlx_array w
                         int stride_1, int stride_2, int padding_0, int padding_1, int padding_2,
                         int dilation_0, int dilation_1, int dilation_2, int groups,
                         const mlx_stream s);
-/* The same for 1 to 3 spatial axes, with padding of its own before and behind each axis, with zeros
+/* The same for 1 to 3 spatial axes, with padding of its own before and after each axis, with zeros
  * between the elements of the input, which are then input_dilation apart, and, if flip, with the
  * kernel read from its last element to its first. A list has one entry for each spatial axis, one
  * for all, or none: 1 for strides and dilations, 0 for padding. Negative padding removes elements

@@ -3408,7 +3408,7 @@ def set_memory_limit(limit: int) -> int:
 def set_printoptions(precision: int = -1) -> None:
     """Sets how arrays are printed in the calling thread.
 
-    precision is the number of digits behind the point; -1 prints six significant digits.
+    precision is the number of digits after the point; -1 prints six significant digits.
 
     Raises: TypeError when precision is no int.
 
@@ -5164,12 +5164,12 @@ class PrintOptions:
     def __init__(self, precision: int = -1) -> None:
         """Options with this precision.
 
-        It is the number of digits behind the point; -1 prints six significant digits.
+        It is the number of digits after the point; -1 prints six significant digits.
         """
 
     @property
     def precision(self) -> int:
-        """The number of digits behind the point, or -1."""
+        """The number of digits after the point, or -1."""
 
     @precision.setter
     def precision(self, arg: int, /) -> None: ...

@@ -52,7 +52,7 @@ def clear_streams():
 
 
 class PrintOptions:
-    __slots__ = {"precision": "The number of digits behind the point; -1: six significant digits."}
+    __slots__ = {"precision": "The number of digits after the point; -1: six significant digits."}
 
     def __init__(self, precision=-1):
         self.precision = precision

@@ -35,7 +35,7 @@ void kl_closure_release(struct kl_closure *f);
 struct kl_closure_box {
     struct kl_closure *closure; /* owned, never NULL */
 };
-/* What value_and_grad makes; owned by the closure. */
+/* The function that value_and_grad makes; owned by the closure. */
 struct kl_gradient_function {
     struct kl_function f;
     size_t n_argnums;
@@ -62,6 +62,6 @@ int kl_call_end_arrays(struct kl_call *c, mlx_vector_array *res, struct kl_array
 int kl_call_end_arrays_pair(struct kl_call *c, mlx_vector_array *res_0, mlx_vector_array *res_1,
                             struct kl_arrays *list_0, struct kl_arrays *list_1);
 
-/* The closure behind a handle (its ctx), borrowed. NULL, with the error noted, when the handle is
+/* The closure of a handle (its ctx), borrowed. NULL, with the error noted, when the handle is
  * empty. */
 struct kl_closure *kl_in_closure(struct kl_call *c, void *ctx, const char *what);

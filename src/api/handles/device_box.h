@@ -3,7 +3,7 @@
 #pragma once
 #include "api/handles/handles.h"
 
-/* The box behind a handle. NULL, with the error noted, when the handle is empty. */
+/* The box of a handle. NULL, with the error noted, when the handle is empty. */
 struct kl_device_box *kl_in_device(struct kl_call *c, mlx_device dev, const char *what);
 /* Assigns the device and ends the call, as kl_call_end does. */
 int kl_call_end_device(struct kl_call *c, mlx_device *res, enum kl_device_type type, int index);

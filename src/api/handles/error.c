@@ -147,8 +147,13 @@ void _mlx_error(const char *file, const int line, const char *fmt, ...) {
 }
 
 /* ---- keel/error.h ---- */
+/* Whether *out has at least the fields up to `message`. */
+static bool info_fits(const keel_error_info *out) {
+    return out && out->size >= offsetof(keel_error_info, tensor);
+}
+
 static void info_fill(keel_error_info *out, const struct kl_error *e, const char *func) {
-    *out = (keel_error_info){
+    const keel_error_info info = {
         .code = e->code,
         .has = e->has,
         .operation = e->op ? e->op : func,
@@ -163,14 +168,16 @@ static void info_fill(keel_error_info *out, const struct kl_error *e, const char
         .position = e->position,
         .stream = e->stream,
     };
+    kl_fill(out, &info, sizeof info);
 }
 
 static void info_none(keel_error_info *out) {
-    *out = (keel_error_info){.code = KEEL_OK, .message = ""};
+    const keel_error_info info = {.code = KEEL_OK, .message = ""};
+    kl_fill(out, &info, sizeof info);
 }
 
 int keel_last_error(keel_error_info *out) {
-    if (!out) return 1;
+    if (!info_fits(out)) return 1;
     if (!last.error) {
         info_none(out);
         return 2;
@@ -180,7 +187,7 @@ int keel_last_error(keel_error_info *out) {
 }
 
 int keel_array_error(keel_error_info *out, const mlx_array a) {
-    if (!out || !a.ctx) return 1;
+    if (!info_fits(out) || !a.ctx) return 1;
     const struct kl_array_box *box = a.ctx;
     struct kl_error *e = kl_fate_error(box->array->t.fate);
     if (!e) {

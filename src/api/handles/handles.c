@@ -1,11 +1,24 @@
 /* handles.c - see handles.h: reading arguments, and ending calls. */
 #include "api/handles/handles.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 
 /* ---- arguments ---- */
 void kl_need(struct kl_call *c, const void *p, const char *what) {
     if (!p) kl_fail(&c->err, KL_EARG, "%s is NULL", what);
+}
+
+void kl_need_size(struct kl_call *c, size_t size, size_t least, const char *type) {
+    if (size < least && !c->err)
+        kl_fail(&c->err, KL_EARG, "size is %zu; set it to sizeof(%s) before the call", size, type);
+}
+
+void kl_fill(void *to, const void *from, size_t n) {
+    const size_t *size = to;
+    memcpy((char *)to + sizeof *size, (const char *)from + sizeof *size,
+           (*size < n ? *size : n) - sizeof *size);
 }
 
 struct kl_call kl_call_begin(const char *func, const void *res) {

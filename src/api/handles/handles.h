@@ -46,6 +46,15 @@ struct kl_call kl_call_begin(const char *func, const void *res);
 /* Notes KL_EARG when a required pointer is NULL. */
 void kl_need(struct kl_call *c, const void *p, const char *what);
 
+/* Structs that the library fills in the caller's memory begin with `size_t size`, which the caller
+ * sets to the sizeof of the struct that it was compiled with. An older program's struct is shorter
+ * and gets the fields that fit; fields of a newer one that this library does not know are left
+ * alone. */
+/* Notes KL_EARG when size is less than `least`, where the fields end that every caller has. */
+void kl_need_size(struct kl_call *c, size_t size, size_t least, const char *type);
+/* Copies all but the size from `from`, a struct of n bytes, to the caller's struct. */
+void kl_fill(void *to, const void *from, size_t n);
+
 /* Arguments. Each is borrowed; it is NULL, with the error noted, when the handle is empty. */
 struct kl_array *kl_in(struct kl_call *c, mlx_array a, const char *what);
 struct kl_stream *kl_in_stream(struct kl_call *c, mlx_stream s);

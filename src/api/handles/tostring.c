@@ -2,8 +2,8 @@
  *
  * The form is MLX's: nested brackets, one line per row of the last axis, rows indented to their
  * bracket, and 3 elements at each end of an axis of more than 6. Numbers have 6 significant digits
- * in every locale. The walk keeps one counter per axis and does not recurse, so many axes cost
- * memory, not stack. */
+ * in every locale. The walk keeps one counter per axis and does not recurse: an array of many axes
+ * costs memory, not stack. */
 #include "api/handles/handles.h"
 
 #include <inttypes.h>

@@ -17,8 +17,8 @@ static void *new_of(const char *func, const struct kl_vec_kind *kind, const void
     return v;
 }
 
-/* Gives the list behind *ctx the items of `made` (taken), or raises the error that is noted in
- * c. */
+/* Gives the list of the handle *ctx the items of `made` (taken), or raises the error that is noted
+ * in c. */
 static int end_with(struct kl_call *c, const struct kl_vec_kind *kind, void **ctx,
                     struct kl_vec *made) {
     if (!c->err && !*ctx) *ctx = kl_vec_new(&c->err);

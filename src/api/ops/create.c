@@ -101,7 +101,7 @@ int mlx_trace(mlx_array *res, const mlx_array a, int offset, int axis1, int axis
     struct kl_call c = kl_call_begin(__func__, res);
     struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
     struct kl_stream *on = kl_in_stream(&c, s);
-    if (!c.err) kl_trace(&out, in, offset, axis1, axis2, (int)dtype, on, &c.err);
+    if (!c.err) kl_diagonal_sum(&out, in, offset, axis1, axis2, (int)dtype, on, &c.err);
     return kl_call_end(&c, res, out);
 }
 

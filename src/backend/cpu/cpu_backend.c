@@ -137,12 +137,12 @@ static int launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
 }
 
 static bool joins(struct kl_backend *b, const struct kl_task *t) {
-    return (kl_op_flags(t->op) & KL_OPF_ELEMENTWISE) && t->n_in <= KL_GROUP_OPERANDS;
+    return (kl_op_flags(t->op) & KL_OPF_ELEMENTWISE) && t->n_in <= KL_FUSION_OPERANDS;
 }
 
-static void launch_group(struct kl_backend *b, const struct kl_group_step *steps, int n) {
-    struct kl_arg in[KL_GROUP_STEPS][KL_GROUP_OPERANDS], out[KL_GROUP_STEPS];
-    struct kl_cpu_step s[KL_GROUP_STEPS];
+static void launch_fusion(struct kl_backend *b, const struct kl_fusion_step *steps, int n) {
+    struct kl_arg in[KL_FUSION_STEPS][KL_FUSION_OPERANDS], out[KL_FUSION_STEPS];
+    struct kl_cpu_step s[KL_FUSION_STEPS];
     for (int j = 0; j < n; j++) {
         struct kl_task *t = steps[j].task;
         s[j] = (struct kl_cpu_step){t->op, t->n_in, in[j], &out[j], {-1, -1, -1}, steps[j].stored};
@@ -152,15 +152,15 @@ static void launch_group(struct kl_backend *b, const struct kl_group_step *steps
         }
         resolve(&out[j], t->out[0]);
     }
-    kl_cpu_run_group(s, n, parallel_for);
+    kl_cpu_run_fusion(s, n, parallel_for);
 }
 
 static const struct kl_backend_ops ops = {
-    .group = {KL_GROUP_STEPS, KL_GROUP_INPUTS, KL_GROUP_INPUTS, 2},
+    .fusion = {KL_FUSION_STEPS, KL_FUSION_INPUTS, KL_FUSION_INPUTS, 2},
     .waits_for = waits_for,
     .launch = launch,
     .joins = joins,
-    .launch_group = launch_group};
+    .launch_fusion = launch_fusion};
 static struct kl_backend backend = {.ops = &ops, .name = "cpu", .index = 0, .memory = &memory};
 
 struct kl_backend *kl_cpu_backend(kl_parallel_fn *parallel, kl_parallel_fn *of_short_work) {

@@ -25,19 +25,18 @@ int64_t kl_cpu_l1_bytes(void);
 /* of the variant that this file is compiled for */
 kl_kernel_fn *kl_cpu_variant_kernel(enum kl_op_id op);
 
-/* ---- groups: element-wise operations over one shape in one pass over tiles (elementwise/group.c)
- * ---- */
+/* ---- fusions: element-wise operations of one shape, in one pass over tiles ---- */
 struct kl_cpu_step {
     enum kl_op_id op;
-    int n_in;                /* at most KL_GROUP_OPERANDS */
+    int n_in;                /* at most KL_FUSION_OPERANDS */
     const struct kl_arg *in; /* the data of input k is not read where from[k] is a step */
     const struct kl_arg *out;
     int from[3]; /* the earlier step that computes input k; -1 where the input is in memory */
-    /* its output has memory; an output that is not stored is read by steps of the group only */
+    /* its output has memory; an output that is not stored is read by steps of the fusion only */
     bool stored;
 };
-typedef void kl_cpu_group_fn(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel);
-kl_cpu_group_fn kl_cpu_run_group, kl_cpu_variant_run_group;
+typedef void kl_cpu_fusion_fn(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel);
+kl_cpu_fusion_fn kl_cpu_run_fusion, kl_cpu_variant_run_fusion;
 
 /* The kernels: the column kernel of op_list.def. Reductions, scans, softmax and their relatives
  * enter at kl_cpu_along, which calls one of these. */

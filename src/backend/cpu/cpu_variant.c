@@ -13,11 +13,11 @@ typedef kl_kernel_fn *kernel_of_fn(enum kl_op_id op);
 kernel_of_fn kl_cpu_variant_kernel;
 #ifdef KL_HAS_V3
 kernel_of_fn kl_cpu_variant_kernel_v3;
-kl_cpu_group_fn kl_cpu_variant_run_group_v3;
+kl_cpu_fusion_fn kl_cpu_variant_run_fusion_v3;
 #endif
 #ifdef KL_HAS_V4
 kernel_of_fn kl_cpu_variant_kernel_v4;
-kl_cpu_group_fn kl_cpu_variant_run_group_v4;
+kl_cpu_fusion_fn kl_cpu_variant_run_fusion_v4;
 #endif
 
 /* The narrowest first. A CPU that can run a variant can run all before it, but for bf16. The names
@@ -26,16 +26,16 @@ kl_cpu_group_fn kl_cpu_variant_run_group_v4;
 static const struct {
     const char *name;
     kernel_of_fn *kernel_of;
-    kl_cpu_group_fn *run_group;
+    kl_cpu_fusion_fn *run_fusion;
 } variants[] = {
-    {"base", kl_cpu_variant_kernel, kl_cpu_variant_run_group},
+    {"base", kl_cpu_variant_kernel, kl_cpu_variant_run_fusion},
 #ifdef KL_HAS_V3
-    {"v3", kl_cpu_variant_kernel_v3, kl_cpu_variant_run_group_v3},
+    {"v3", kl_cpu_variant_kernel_v3, kl_cpu_variant_run_fusion_v3},
 #endif
 #ifdef KL_HAS_V4
-    {"v4", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_group_v4},
-    {"bf16", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_group_v4},
-    {"amx", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_group_v4},
+    {"v4", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_fusion_v4},
+    {"bf16", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_fusion_v4},
+    {"amx", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_fusion_v4},
 #endif
 };
 
@@ -91,8 +91,8 @@ kl_kernel_fn *kl_cpu_kernel(enum kl_op_id op) {
     return variants[kl_cpu_variant()].kernel_of(op);
 }
 
-void kl_cpu_run_group(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
-    variants[kl_cpu_variant()].run_group(steps, n, parallel);
+void kl_cpu_run_fusion(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
+    variants[kl_cpu_variant()].run_fusion(steps, n, parallel);
 }
 
 bool kl_cpu_uses_amx(void) {

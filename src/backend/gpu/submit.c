@@ -128,7 +128,7 @@ static int mem_write(struct kl_memory *m, void *ptr, size_t offset, const void *
 }
 
 static const struct kl_backend_ops ops = {
-    .group = {KL_FUSED_STEPS, KL_FUSED_STEPS *KL_GROUP_OPERANDS, KL_FUSED_LEAVES, 0},
+    .fusion = {KL_FUSED_STEPS, KL_FUSED_STEPS *KL_FUSION_OPERANDS, KL_FUSED_LEAVES, 0},
     .queue_new = queue_new,
     .waits_for = kl_gpu_waits_for,
     .launch = kl_gpu_launch,

@@ -16,7 +16,7 @@ struct kl_turns_scale {
 };
 struct kl_turns_scale kl_turns_scale(float scale);
 
-/* What scale / freq radians have behind the point, in turns: right to 2^-64, rounded down. */
+/* The fraction of scale / freq radians, counted in turns: right to 2^-64, rounded down. */
 uint64_t kl_turns_of_freq(const struct kl_turns_scale *by, float freq);
-/* The same of rate * scale, to 64 bits in front of and behind the point. */
+/* The same of rate * scale, to 64 bits before and after the point. */
 uint64_t kl_turns_of_rate(double rate, float scale);

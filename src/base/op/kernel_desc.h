@@ -28,10 +28,10 @@ struct kl_kernel_scalar {
  * then the scalars. Such a kernel knows no guards. */
 struct kl_kernel_desc {
     _Atomic(uint32_t) refs;
-    const char *name;  /* the name that the user gave, for messages; text behind the struct */
-    const char *entry; /* name of the function; text behind the struct */
+    const char *name;  /* the name that the user gave, for messages; text after the struct */
+    const char *entry; /* name of the function; text after the struct */
     /* Complete, without the preludes of the common dialect; or a program of CUDA (PTX, a CUBIN or a
-     * fatbin). Behind the struct, followed by a zero byte. */
+     * fatbin). After the struct, followed by a zero byte. */
     const char *source;
     size_t program_bytes; /* of the program, without that zero byte; 0: a source */
     int n_scalars;        /* of a program */

@@ -17,7 +17,17 @@ enum {
     KL_OPF_VIEW = 2,          /* never executed */
     KL_OPF_CHECKED = 4,       /* may raise a fault at a position; see base/op/launch.h */
     KL_OPF_BASE_IN_PLACE = 8, /* may write its result into the block of input 0 */
+    /* the rows of input 0 times a matrix: small ones of the same rows are brought together
+     * (graph/arrange.h) and become one launch (backend/gpu/lower/side_by_side.h) */
+    KL_OPF_ROWS_BY_MATRIX = 16,
+    /* the gradient's rule takes one matrix in place of input 1, which repeats it for every batch,
+     * and then sums over the batches itself (kl_vjp_sums_batches) */
+    KL_OPF_SUMS_BATCHES = 32,
+    KL_OPF_REPEATS = 64, /* repeats input 0 along further axes, or axes of extent 1 */
 };
+
+/* A result of at most this many elements leaves most of a device idle. */
+enum { KL_SMALL_RESULT = 1 << 16 };
 
 /* How the range of an operation's integer results follows from the ranges of its inputs. */
 enum kl_range_rule {

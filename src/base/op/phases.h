@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One axis. What is not said here is as in struct kl_convolution_params. */
+/* One axis. Fields without a comment are as in struct kl_convolution_params. */
 struct kl_conv_axis {
     int64_t out, k; /* positions of the output, elements of the kernel */
     int64_t stride, dilation, low, input_dilation;

@@ -31,8 +31,8 @@ struct kl_origin {
     int lanes;   /* how many lanes the positions of the indices hold, the first slowest; 0: none */
 };
 
-/* What kl_task.state says, together: the executor looks at the inputs of the task, and nobody who
- * will ever look owns its output. Whoever sets its bit first has the inputs: a task that was
+/* The bits of kl_task.state: the executor looks at the inputs of the task; nobody who will ever
+ * look at its output owns it. Whoever sets its bit first has the inputs: a task that was
  * dropped before it was started is abandoned, and the thread that dropped it releases them. */
 enum { KL_TASK_STARTED = 1, KL_TASK_DROPPED = 2 };
 
@@ -79,17 +79,17 @@ static inline bool kl_task_abandon(struct kl_task *t) {
     return atomic_fetch_or_explicit(&t->state, KL_TASK_DROPPED, memory_order_acq_rel) == 0;
 }
 
-/* A group: several element-wise operations over one shape, which a backend may run as one kernel.
+/* A fusion: several element-wise operations over one shape, which a backend may run as one kernel.
  * Each step says which of its operands are results of earlier steps. */
 enum {
-    KL_GROUP_STEPS = 16,
-    KL_GROUP_INPUTS = 16,  /* operands in memory, over all steps */
-    KL_GROUP_OPERANDS = 3, /* operands of one step */
+    KL_FUSION_STEPS = 16,
+    KL_FUSION_INPUTS = 16,  /* operands in memory, over all steps */
+    KL_FUSION_OPERANDS = 3, /* operands of one step */
 };
-struct kl_group_step {
+struct kl_fusion_step {
     struct kl_task *task;
-    int from[KL_GROUP_OPERANDS]; /* the earlier step that makes input k; -1: it is in memory */
-    bool stored; /* the output is bound to memory; false: only steps of the group ever read it */
+    int from[KL_FUSION_OPERANDS]; /* the earlier step that makes input k; -1: it is in memory */
+    bool stored; /* the output is bound to memory; false: only steps of the fusion ever read it */
 };
 
 /* The operation's name in messages, such as "scatter_add" or "gradient of gather". */

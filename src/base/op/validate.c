@@ -55,7 +55,7 @@ enum kl_guard_finding kl_guard_check(const void *body, size_t bytes, uint64_t te
     uint64_t want = kl_guard_word(tenant);
     enum kl_guard_finding f =
         check_side((const char *)body - KL_GUARD_BYTES, want, KL_GUARD_BEFORE);
-    return f ? f : check_side((const char *)body + bytes, want, KL_GUARD_BEHIND);
+    return f ? f : check_side((const char *)body + bytes, want, KL_GUARD_AFTER);
 }
 
 void kl_guard_fill(struct kl_block *b) {
@@ -70,7 +70,7 @@ void kl_guard_report(struct kl_error **err, const char *op, int operand, int n_i
                      size_t bytes, enum kl_guard_finding finding, int64_t stream) {
     static const char *const what[] = {"is intact", "was handed on while the kernel used it",
                                        "was overwritten in front of its first byte",
-                                       "was overwritten behind its last byte"};
+                                       "was overwritten after its last byte"};
     bool is_out = operand >= n_in;
     char text[160], name[32];
     if (operand < n_in + n_out)

@@ -10,7 +10,7 @@
 #include "base/op/task.h"
 
 enum { KL_GUARD_BYTES = 64 };
-enum kl_guard_finding { KL_GUARD_INTACT, KL_GUARD_OTHER_TENANT, KL_GUARD_BEFORE, KL_GUARD_BEHIND };
+enum kl_guard_finding { KL_GUARD_INTACT, KL_GUARD_OTHER_TENANT, KL_GUARD_BEFORE, KL_GUARD_AFTER };
 
 bool kl_validating(void); /* read once from KEEL_VALIDATE */
 #ifdef KL_TEST_HOOKS

@@ -62,7 +62,7 @@ enum { KL_BLOCK_USES = 3 };
 
 struct kl_block {
     struct kl_memory *memory;
-    void *ptr;        /* first usable byte (in validation mode behind the front guard) */
+    void *ptr;        /* first usable byte (in validation mode after the front guard) */
     size_t bytes;     /* usable bytes */
     size_t raw_bytes; /* what the system gave, guards included; the memory functions count it */
     uint64_t tenant;  /* number of this hand-over; the guards repeat it in validation mode */

@@ -1,7 +1,6 @@
 /* fate.c - see fate.h. */
 #include "base/value/fate.h"
 
-#include "base/alloc.h"
 #include "base/refs.h"
 
 enum { PENDING = 0, READY = 1 };
@@ -10,18 +9,6 @@ static struct kl_fate always_ready = {.refs = 1, .state = READY};
 
 struct kl_fate *kl_fate_ready(void) {
     return &always_ready;
-}
-
-struct kl_fate *kl_fate_new(void) {
-    struct kl_fate *f = kl_malloc(sizeof *f);
-    if (!f) return NULL;
-    atomic_init(&f->refs, 1);
-    atomic_init(&f->state, PENDING);
-    f->timeline = NULL;
-    f->ticket = 0;
-    f->device_op = NULL;
-    f->parts = NULL;
-    return f;
 }
 
 struct kl_fate *kl_fate_retain(struct kl_fate *f) {
@@ -35,10 +22,7 @@ void kl_fate_release(struct kl_fate *f) {
      * that. */
     if (!kl_refs_drop(&f->refs)) return;
     kl_error_release(kl_fate_error(f));
-    if (f->parts)
-        kl_parts_drop(f->parts);
-    else
-        kl_free(f);
+    kl_parts_drop(f->parts);
 }
 
 void kl_fate_set_ready(struct kl_fate *f) {

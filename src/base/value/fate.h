@@ -15,7 +15,7 @@ struct kl_fate {
     /* of the stream that settles this fate; NULL until committed; immortal */
     struct kl_timeline *timeline;
     uint64_t ticket; /* on that timeline */
-    /* the common allocation that this fate is a part of (buffer.h); NULL: it has its own; fixed */
+    /* the common allocation that this fate is a part of (buffer.h); NULL: kl_fate_ready; fixed */
     struct kl_parts *parts;
     /* the device's record of the operation, while encoded and unsettled; under the device's lock */
     void *device_op;
@@ -23,7 +23,6 @@ struct kl_fate {
 
 void kl_parts_drop(struct kl_parts *p); /* in buffer.c: one of the parts is no longer used */
 
-struct kl_fate *kl_fate_new(void);   /* pending; NULL when out of memory */
 struct kl_fate *kl_fate_ready(void); /* the static fate that is always ready; needs no release */
 struct kl_fate *kl_fate_retain(struct kl_fate *f);
 void kl_fate_release(struct kl_fate *f);

@@ -18,7 +18,7 @@ struct kl_build {
     struct kl_stream *s;
     /* Dtype and shape of the output as it was recorded. They are used only where neither inputs nor
      * parameters say them: the dtype by CAST, VIEW, ARANGE and SUM; the shape by ARANGE, SLICE and
-     * AS_STRIDED; its last extents by RANDOM_BITS (those behind the batch of keys). */
+     * AS_STRIDED; its last extents, which follow the batch of keys, by RANDOM_BITS. */
     enum kl_dtype dtype;
     int ndim;
     const int *dims; /* borrowed; ndim extents */

@@ -458,7 +458,7 @@ static void collect(struct collected *c, const char *form, va_list args) {
 }
 
 /* A call that cannot be taken as it is (an array or a list is NULL) is left to the builder, which
- * says so. last: a number behind the other arguments; -1: none. */
+ * says so. last: a number after the other arguments; -1: none. */
 static bool defer(int *rc, struct kl_array **out, enum kl_deferred_kind kind, int last,
                   struct kl_stream *s, struct kl_error **err, va_list args) {
     struct collected c = {.in = c.few, .room = 16, .whole = true};

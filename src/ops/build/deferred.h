@@ -45,7 +45,7 @@ struct kl_ints_reader {
 int kl_ints_next(struct kl_ints_reader *r);
 /* A count of what follows in the list, `each` ints apiece at most. */
 int kl_ints_count(struct kl_ints_reader *r, int each);
-/* Bytes of kl_ints_add_bytes, n of them, in new memory with a 0 behind; NULL: bad, or no memory. */
+/* Bytes of kl_ints_add_bytes, n of them and a final 0, in new memory; NULL: bad, or no memory. */
 char *kl_ints_bytes(struct kl_ints_reader *r, size_t *n);
 
 /* The builder of a call in capitals, as "SQUEEZE"; NULL: it is not one of a builder. */
@@ -74,7 +74,7 @@ bool kl_defer(int *rc, struct kl_array **out, enum kl_deferred_kind kind, struct
             kl_defer(&deferred_, out, KL_DEFERRED_##kind, s, err, __VA_ARGS__)) \
             return deferred_;                                                   \
     } while (0)
-/* The same for a builder of `count` arrays, of which each is a call with its number behind the
- * other arguments. outs and n_outs are the builder's. */
+/* The same for a builder of `count` arrays, of which each is a call with its number after the other
+ * arguments. outs and n_outs are the builder's. */
 bool kl_defer_many(int *rc, struct kl_array ***outs, size_t *n_outs, size_t count,
                    enum kl_deferred_kind kind, struct kl_stream *s, struct kl_error **err, ...);

@@ -72,7 +72,7 @@ int kl_vjp_by_unary_rule(const struct kl_vjp *v, struct kl_array **grad, struct 
 int kl_vjp_by_binary_rule(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err,
                           kl_binary_rule *rule);
 
-/* The rules that rows of op_list.def name, each defined beside its builder, and the rule for
+/* The rules that rows of op_list.def name, each defined next to its builder, and the rule for
  * no gradient. */
 #define KL_OP(...)
 #define KL_UNARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \

@@ -1,5 +1,5 @@
 /* vjp.h - the vector-Jacobian product of each differentiable operation: the rule by which it passes
- * gradients back. A rule is defined beside the builder of its operation and is an entry of the
+ * gradients back. A rule is defined next to the builder of its operation and is an entry of the
  * table in vjp.c. It gets operands that have one type and shape already, because casts and
  * broadcasts are operations with rules of their own. It builds lazy arrays with the builders of
  * ops.h, so its results can be differentiated again. The cotangent of a complex z is (d/d re) + i
@@ -30,6 +30,10 @@ typedef int kl_vjp_fn(const struct kl_vjp *v, struct kl_array **grad, struct kl_
 /* The rule of an operation. NULL: it has no gradient, because its result is an integer or constant
  * almost everywhere. */
 kl_vjp_fn *kl_vjp_rule(enum kl_op_id op);
+/* For an operation with the flag KL_OPF_SUMS_BATCHES whose input 1 repeats `one`: whether its rule
+ * takes `one` in place of that input. The rule then gives the gradient of `one`, as one product over
+ * all batches instead of a sum of products. */
+bool kl_vjp_sums_batches(struct kl_array *const *in, const struct kl_array *one);
 /* Whether a has a type that has gradients: floats and complex64. */
 bool kl_has_gradient(const struct kl_array *a);
 

@@ -1,5 +1,5 @@
 /* vmap.h - the batched form of each operation: the rule by which a function that was traced for one
- * lane is made for all lanes at once. A rule is defined beside the builder of its operation and
+ * lane is made for all lanes at once. A rule is defined next to the builder of its operation and
  * stands in its row of base/op/op_list.def. It builds with the builders of ops.h. */
 #pragma once
 #include "base/op/declare.h"
@@ -9,7 +9,7 @@
 /* One operation of the traced function. All pointers are borrowed. */
 struct kl_vmap {
     enum kl_op_id op;
-    const void *params; /* those of the operation of one lane */
+    const void *params; /* of the operation of one lane */
     size_t params_bytes;
     int n_in;
     /* The lane axis of a mapped input is its axis 0; an unmapped input is the same for all lanes

@@ -66,7 +66,7 @@ static void test_message_is_no_format(void **state) {
     assert_non_null(strstr(seen.text, "test_error.c:"));
     _mlx_error("file.c", 7, "value %d", 3);
     assert_string_equal(seen.text, "mlx_error: value 3 at file.c:7");
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     assert_int_equal(keel_last_error(&e), 0);
     assert_int_equal(e.code, KEEL_ECALLBACK);
 }
@@ -145,7 +145,7 @@ static void test_errors_return(void **state) {
     int n = seen.n;
     fail_somehow();
     assert_int_equal(seen.n, n);
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     assert_int_equal(keel_last_error(&e), 0);
     assert_int_equal(e.code, KEEL_EARG);
     assert_string_equal(e.operation, "mlx_add");
@@ -179,7 +179,7 @@ static void test_default_handler(void **state) {
 
 /* ---- the last error ---- */
 static void *other_thread(void *arg) {
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     *(int *)arg = keel_last_error(&e) == 2 && e.code == KEEL_OK;
     mlx_array_size(no_array);
     *(int *)arg += keel_last_error(&e) == 0 && e.code == KEEL_EARG;
@@ -193,7 +193,7 @@ static void test_last_error_is_per_thread(void **state) {
     assert_int_equal(pthread_create(&t, NULL, other_thread, &good), 0);
     pthread_join(t, NULL);
     assert_int_equal(good, 2);
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     assert_int_equal(keel_last_error(&e), 0);
     assert_string_equal(e.operation, "mlx_add");
     assert_int_equal(keel_last_error(NULL), 1);
@@ -210,7 +210,7 @@ static void test_code_names(void **state) {
 /* ---- errors of arrays ---- */
 static void test_array_error(void **state) {
     mlx_array a = INTS(10, 20, 30), at = INTS(0, 2, 5), r = mlx_array_new(), sum = mlx_array_new();
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     assert_int_equal(keel_array_error(&e, a), 2);
     assert_int_equal(e.code, KEEL_OK);
     assert_int_equal(keel_array_error(&e, no_array), 1);
@@ -231,7 +231,7 @@ static void test_array_error(void **state) {
     assert_int_equal(e.position, 2);
     assert_non_null(e.operation);
     assert_null(strstr(e.operation, "mlx_array_eval"));
-    keel_error_info again;
+    keel_error_info again = {.size = sizeof again};
     assert_int_equal(keel_last_error(&again), 0);
     assert_int_equal(again.index, 5);
     FAILS_ZERO(mlx_array_data_int32(sum), KEEL_EINDEX, "5");
@@ -245,7 +245,7 @@ static void test_array_error(void **state) {
 /* ---- errors inside a reader's callback ---- */
 /* The calling thread's last error is about this axis. */
 static void check_axis(int axis, const char *call) {
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     assert_int_equal(keel_last_error(&e), 0);
     if (e.code != KEEL_EAXIS || !(e.has & KEEL_HAS_AXIS) || e.axis != axis)
         print_error("%s: %s\n", call, e.message);
@@ -306,6 +306,47 @@ static void test_capture(void **state) {
     assert_int_equal(seen.n, n + 1);
 }
 
+/* A program that was compiled with an older header has a shorter struct, one with a newer header a
+ * longer one: nothing beyond its size, and no field that the library does not know, is written. */
+static void test_sizes_of_info(void **state) {
+    struct {
+        keel_error_info info;
+        unsigned char more[32];
+    } e;
+    const size_t older = offsetof(keel_error_info, tensor), newer = sizeof e,
+                 bad[] = {0, 1, sizeof(size_t), older - 1};
+    mlx_array a = INTS(1, 2, 3), seven = INTS(7), r = mlx_array_new();
+    OK(mlx_take(&r, a, seven, cpu));
+    mlx_array_free(seven);
+    assert_int_equal(mlx_array_eval(r), 1);
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        memset(&e, 0x5a, sizeof e);
+        e.info.size = bad[i];
+        assert_int_equal(keel_last_error(&e.info), 1);
+        assert_int_equal(keel_array_error(&e.info, r), 1);
+        assert_int_equal(e.info.size, bad[i]);
+        assert_int_equal(e.info.code, 0x5a5a5a5a);
+    }
+    memset(&e, 0x5a, sizeof e);
+    e.info.size = older;
+    assert_int_equal(keel_array_error(&e.info, r), 0);
+    assert_int_equal(e.info.size, older);
+    assert_int_equal(e.info.code, KEEL_EINDEX);
+    assert_non_null(strstr(e.info.message, "7"));
+    for (size_t i = older; i < sizeof e; i++) assert_int_equal(((unsigned char *)&e)[i], 0x5a);
+
+    memset(&e, 0x5a, sizeof e);
+    e.info.size = newer;
+    assert_int_equal(keel_last_error(&e.info), 0);
+    assert_int_equal(e.info.size, newer);
+    assert_int_equal(e.info.index, 7);
+    assert_true(e.info.has & KEEL_HAS_INDEX);
+    for (size_t i = 0; i < sizeof e.more; i++) assert_int_equal(e.more[i], 0x5a);
+    mlx_array_free(a);
+    mlx_array_free(r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_default_handler), /* this test is the first one, since it forks */
@@ -322,6 +363,7 @@ int main(void) {
         cmocka_unit_test(test_array_error),
         cmocka_unit_test(test_axes),
         cmocka_unit_test(test_capture),
+        cmocka_unit_test(test_sizes_of_info),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

@@ -5,7 +5,7 @@
 /* The evaluation of r must fail for `index` at `position`, along an axis of this size. */
 static void assert_fault(mlx_array r, int64_t index, int64_t position, int64_t axis, int64_t size) {
     char text[32];
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     snprintf(text, sizeof text, "%lld", (long long)index);
     FAILS(mlx_array_eval(r), KEEL_EINDEX, text);
     assert_int_equal(keel_array_error(&e, r), 0);

@@ -389,7 +389,7 @@ static void raise_on(mlx_stream s, mlx_array x, int n, int limit, int code) {
 }
 
 static void check_raised(mlx_array a, int code, int position) {
-    keel_error_info e;
+    keel_error_info e = {.size = sizeof e};
     char text[64];
     snprintf(text, sizeof text, "kernel 'picky' raised %d at position %d", code, position);
     FAILS(mlx_array_eval(a), KEEL_EKERNEL, text);
@@ -478,7 +478,7 @@ static void run_behind(int n_gathers, bool fails, mlx_stream s, mlx_array table)
                                    .group = {3, 1, 1}});
     mlx_array y = out_at(0);
     if (fails) {
-        keel_error_info e;
+        keel_error_info e = {.size = sizeof e};
         FAILS(mlx_array_eval(y), KEEL_EINDEX, "99");
         assert_int_equal(keel_array_error(&e, y), 0);
         assert_int_equal(e.position, 1);

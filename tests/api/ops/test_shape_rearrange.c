@@ -28,7 +28,7 @@ static void test_views(void **state) {
     assert_text(r, "array(0.5, dtype=float32)");
     void *ctx = r.ctx;
     FAILS(mlx_as_strided(&r, a, AXES(7), (int64_t[]){1}, 1, 0, cpu), KEEL_ESHAPE,
-          "mlx_as_strided: shape (7) with these strides from element 0 reaches behind the 6");
+          "mlx_as_strided: shape (7) with these strides from element 0 reaches beyond the 6");
     FAILS(mlx_as_strided(&r, no_array, AXES(7), (int64_t[]){1}, 1, 0, cpu), KEEL_EARG,
           "empty array");
     FAILS(mlx_view(&r, a, MLX_INT64, cpu), KEEL_ESHAPE, "mlx_view: ");

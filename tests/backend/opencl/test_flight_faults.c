@@ -149,7 +149,7 @@ static void written_outside(void **state) {
         assert_non_null(strstr(e->message, "negative"));
         assert_non_null(strstr(e->message, "input 0"));
         assert_non_null(
-            strstr(e->message, i % 2 ? "behind its last byte" : "in front of its first byte"));
+            strstr(e->message, i % 2 ? "after its last byte" : "in front of its first byte"));
         kl_error_release(e);
         kl_array_release(x);
         kl_array_release(y);

@@ -24,7 +24,7 @@ static void every_byte_counts(void **state) {
             assert_int_equal(kl_guard_check(body, n, 77), KL_GUARD_BEFORE);
             raw[i] ^= 1;
             body[n + (size_t)i] ^= 0x80;
-            assert_int_equal(kl_guard_check(body, n, 77), KL_GUARD_BEHIND);
+            assert_int_equal(kl_guard_check(body, n, 77), KL_GUARD_AFTER);
             body[n + (size_t)i] ^= 0x80;
         }
         assert_int_equal(kl_guard_check(body, n, 77), KL_GUARD_INTACT);
@@ -63,10 +63,10 @@ static void reports(void **state) {
         enum kl_guard_finding finding;
         const char *names, *says;
     } cases[] = {{0, KL_GUARD_BEFORE, "input 0 of 'add'", "in front of its first byte"},
-                 {1, KL_GUARD_BEHIND, "input 1 of 'add'", "behind its last byte"},
+                 {1, KL_GUARD_AFTER, "input 1 of 'add'", "after its last byte"},
                  {2, KL_GUARD_OTHER_TENANT, "output 0 of 'add'", "handed on"},
-                 {3, KL_GUARD_BEHIND, "output 1 of 'add'", "behind its last byte"},
-                 {4, KL_GUARD_BEHIND, "workspace of 'add'", "behind its last byte"}};
+                 {3, KL_GUARD_AFTER, "output 1 of 'add'", "after its last byte"},
+                 {4, KL_GUARD_AFTER, "workspace of 'add'", "after its last byte"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct kl_error *e = NULL;
         kl_guard_report(&e, "add", cases[i].operand, 2, 2, 1234, cases[i].finding, 6);

@@ -77,18 +77,19 @@ static void diag(void **state) {
 
 static void trace(void **state) {
     struct kl_array *a = count_up(SHAPE(2, 3)), *b = count_up(SHAPE(2, 3, 4)), *out;
-    EXPECT_OK(kl_trace(&out, a, 0, 0, 1, KL_I8, cpu(), &err));
+    EXPECT_OK(kl_diagonal_sum(&out, a, 0, 0, 1, KL_I8, cpu(), &err));
     EXPECT_I32(out, SCALAR, 4);
-    EXPECT_OK(kl_trace(&out, a, 3, 0, 1, KL_I32, cpu(), &err)); /* the diagonal has no elements */
+    EXPECT_OK(
+        kl_diagonal_sum(&out, a, 3, 0, 1, KL_I32, cpu(), &err)); /* the diagonal has no elements */
     EXPECT_I32(out, SCALAR, 0);
-    EXPECT_OK(kl_trace(&out, a, 0, 0, 1, KL_F32, cpu(), &err));
+    EXPECT_OK(kl_diagonal_sum(&out, a, 0, 0, 1, KL_F32, cpu(), &err));
     EXPECT_F32(out, SCALAR, 4);
-    EXPECT_OK(kl_trace(&out, b, 0, 0, 1, KL_I32, cpu(), &err));
+    EXPECT_OK(kl_diagonal_sum(&out, b, 0, 0, 1, KL_I32, cpu(), &err));
     EXPECT_I32(out, SHAPE(4), 16, 18, 20, 22);
-    EXPECT_FAIL(KL_EAXIS, kl_trace(&out, a, 0, 0, 0, KL_I32, cpu(), &err));
-    EXPECT_FAIL(KL_EDTYPE, kl_trace(&out, a, 0, 0, 1, -1, cpu(), &err));
-    EXPECT_FAIL(KL_EARG, kl_trace(&out, a, 0, 0, 1, KL_I32, NULL, &err));
-    EXPECT_FAIL(KL_EARG, kl_trace(&out, NULL, 0, 0, 1, KL_I32, cpu(), &err));
+    EXPECT_FAIL(KL_EAXIS, kl_diagonal_sum(&out, a, 0, 0, 0, KL_I32, cpu(), &err));
+    EXPECT_FAIL(KL_EDTYPE, kl_diagonal_sum(&out, a, 0, 0, 1, -1, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_diagonal_sum(&out, a, 0, 0, 1, KL_I32, NULL, &err));
+    EXPECT_FAIL(KL_EARG, kl_diagonal_sum(&out, NULL, 0, 0, 1, KL_I32, cpu(), &err));
     kl_array_release(a);
     kl_array_release(b);
 }

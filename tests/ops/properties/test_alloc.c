@@ -120,7 +120,7 @@ static const double number = 1;
     X(eye, kl_eye(out, 3, 3, 0, KL_I32, cpu(), err))                                               \
     X(tril, kl_tril(out, m, 0, cpu(), err))                                                        \
     X(diag, kl_diag(out, v, -1, cpu(), err))                                                       \
-    X(trace, kl_trace(out, m, 0, 0, 1, KL_F32, cpu(), err))                                        \
+    X(trace, kl_diagonal_sum(out, m, 0, 0, 1, KL_F32, cpu(), err))                                 \
     X(complex_to_num, kl_nan_to_num(out, complex, 0, &number, &number, cpu(), err))                \
     X(hanning, kl_hanning(out, 4, cpu(), err))                                                     \
     X(pad, kl_pad(out, m, LIST(0), LIST(1), LIST(1), one, "constant", cpu(), err))                 \

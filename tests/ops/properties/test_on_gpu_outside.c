@@ -80,7 +80,7 @@ static void expect(struct kl_array *y, int at, int n, bool in_input) {
     assert_int_equal(e->code, KL_EVALIDATE);
     assert_string_equal(e->op, "careless");
     const char *const parts[] = {"'careless'", in_input ? "input 0" : "output 0",
-                                 at < 0 ? "in front of its first byte" : "behind its last byte"};
+                                 at < 0 ? "in front of its first byte" : "after its last byte"};
     for (int i = 0; i < 3; i++)
         if (!strstr(e->message, parts[i])) fail_msg("no \"%s\" in: %s", parts[i], e->message);
     kl_error_release(e);
@@ -159,7 +159,7 @@ static void workspaces(void **state) {
             struct kl_error *e = t_error(sorted);
             assert_int_equal(e->code, KL_EVALIDATE);
             if (!strstr(e->message, "workspace of 'sort'") ||
-                !strstr(e->message, shift < 0 ? "in front of" : "behind"))
+                !strstr(e->message, shift < 0 ? "in front of" : "after"))
                 fail_msg("%s", e->message);
             kl_error_release(e);
         }

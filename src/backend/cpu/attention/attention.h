@@ -1,5 +1,5 @@
 /* attention.h - what the parts of ATTENTION share: attention.c, which chooses the method,
- * attention_many.c, attention_few.c and attention_backward.c. For these files only. */
+ * attention_many.c, attention_few.c and attention_backward.c. */
 #pragma once
 #include <float.h>
 #include <stdatomic.h>

@@ -79,7 +79,7 @@ static void join_range(const struct kl_arg *a, const char *row, int64_t width, f
 
 /* Whether queries [first, first + n), and all keys and values that they see, can be split into
  * bfloat16 parts. Weights are between 0 and 1: the error of the smallest weights is negligible
- * beside the largest one, unless values differ by as much. */
+ * relative to the largest one, unless values differ by as much. */
 static bool can_be_cut(const struct kl_attention_job *j, int64_t batch, int64_t kv_head,
                        int64_t first, int64_t n) {
     struct kl_amx_range q = KL_AMX_NO_RANGE, k = KL_AMX_NO_RANGE, v = KL_AMX_NO_RANGE;

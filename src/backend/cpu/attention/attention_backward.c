@@ -20,11 +20,11 @@ enum {
     KEYS = 64,                               /* keys of a block; a multiple of WIDTH */
     RUN = 512,                               /* keys that are packed at once; a multiple of KEYS */
     PARTS = 8,                               /* parts of a head's keys, at most, */
-    TASKS = 32,                              /* and so that there are about so many tasks */
-    N_NUMBERS = 4                            /* that are kept of a query */
+    TASKS = 32,                              /* as few parts as give about this number of tasks */
+    N_NUMBERS = 4                            /* floats of struct numbers */
 };
 
-/* What is kept of a query. */
+/* The numbers of a query that the second step needs. */
 struct numbers {
     float top, part; /* a score s has the weight part * exp(s - top) */
     float dot;       /* the sum of the products of result and cotangent */
@@ -223,7 +223,7 @@ static bool take_room(const struct backward *b, struct room *r, struct kl_scratc
                               RUN * r->e,  ROWS * j->d, ROWS * j->e,    ROWS * r->d,
                               ROWS * r->e, ROWS * KEYS, ROWS * KEYS,    KEYS * KL_TILE_ROWS};
     int64_t floats = RUN * widest; /* raw */
-    /* Packing may write a vector behind its end. */
+    /* Packing may write a vector beyond the end of its memory. */
     for (int i = 0; i < N; i++) floats += kl_round_up(sizes[i] + WIDTH, 16);
     if (!kl_scratch_take(s, j->l, (size_t)floats * sizeof(float))) return false;
     float *at = (float *)s->ptr;

@@ -180,7 +180,7 @@ void kl_attention_many_task(void *arg, int64_t task) {
     int64_t d = bf16_parts ? kl_round_up(j->d, KL_AMX_DEPTH) : j->d;
     int64_t e = kl_round_up(j->e, bf16_parts ? KL_AMX_ROWS : KL_TILE_ROWS), widest = d > e ? d : e;
     int64_t run = bf16_parts == 1 ? AMX_KEYS : bf16_parts ? BF16_PARTS_KEYS : KEYS;
-    /* A packed element takes `halves` halves of a float. */
+    /* The size of a packed element, in units of two bytes: a float, or several bfloat16 parts. */
     int64_t halves = bf16_parts ? bf16_parts : 2, weights = run * WIDTH * halves / 2;
     struct room r = {.q_panel = d * WIDTH * halves / 2,
                      .sums_panel = e * WIDTH,

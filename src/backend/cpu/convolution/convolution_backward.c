@@ -2,7 +2,7 @@
  * o) give (o, k, c / groups). A task has some output channels, one input channel of each of their
  * groups and some rows of positions; for each element of the kernel it has one sum per channel. So
  * channels of their own are read in place; else the input channel that each output channel sees is
- * copied beside the others, row by row, and a row is kept while the kernel moves over it. 16-bit
+ * copied, row by row, and a row is kept while the kernel moves over it. 16-bit
  * floats are added up in float32. Cuts follow from shapes alone: the bits depend on no threads. */
 #include <stdatomic.h>
 
@@ -17,8 +17,8 @@ enum {
     BLOCK_BYTES = 512, /* output channels of a task */
     RUN = 128,         /* positions along x that are taken at a time */
     TASKS = 32,        /* for which work is cut; enough for the threads of most machines */
-    /* A sum of so many positions, one after the other, loses digits: from LONG on a task adds up
-     * such blocks in double. */
+    /* A long sum of float32, added up one after the other, loses digits. From LONG positions on, a
+     * task adds up blocks of BLOCK_POSITIONS each, and the sums of the blocks in double. */
     BLOCK_POSITIONS = 1024,
     LONG = 4096,
     LEAST_POSITIONS = 64,    /* below which rows are not cut */
@@ -67,7 +67,7 @@ struct job {
     atomic_bool no_memory;
 };
 
-/* What a task has in its scratch memory. */
+/* The scratch memory of a task. */
 struct room {
     char *x, *g, *zeros, *raw; /* rows, a channel for each output channel of the block */
     int64_t *tag;              /* which row of x is in each place; -1: none */

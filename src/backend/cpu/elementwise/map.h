@@ -1,7 +1,7 @@
 /* map.h - maps, the inner functions of element-wise operations, and which operation has which map.
  * A map computes n elements from contiguous inputs of one compute type (see operand/tile.h); out
  * may be exactly one of the inputs. The caller widens 16-bit floats to float32 where no map takes
- * them directly. For the kernels of this folder only. */
+ * them directly. */
 #pragma once
 #include "backend/cpu/operand/tile.h"
 

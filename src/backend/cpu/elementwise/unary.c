@@ -131,9 +131,9 @@ static void log_f64(int64_t n, void *out, const void *a, const void *b, const vo
     double *y = out;
     KL_EACH(i, n) y[i] = log(x[i]);
 }
-/* Of evenly spread numbers, 1 in 500 needs the second polynomial and its root. Those are computed
- * one by one, unless a run has more than MANY. out may be a, so the results of the exceptions are
- * kept until the run is done. */
+/* Of evenly spread numbers, 1 in 500 needs the second polynomial and its root. These exceptions are
+ * computed one by one, unless a run has more than MANY. out may be a, so the results of the
+ * exceptions are kept until the run is done. */
 static void erfinv_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
     enum { RUN = 64, MANY = 4 };
     for (int64_t at = 0; at < n; at += RUN) {

@@ -18,8 +18,8 @@ struct job {
     int64_t slice, slice_strides[KL_LONG_AXES], row_strides[KL_LONG_AXES];
     int dims[KL_LONG_AXES], n_dims; /* axes longer than 1 */
     bool dense;                     /* the slice is contiguous in the source */
-    /* A slice is so many lines along its first axis, or elements where it is dense. A large one is
-     * copied by several tasks, each of which copies `part` lines of it. */
+    /* The lines of a slice, along its first axis, or its elements where it is dense. A large slice
+     * is copied by several tasks, each of which copies `part` lines of it. */
     int64_t lines, part, parts;
     /* GATHER_AXIS: the strides of the source, with 0 for the indexed axis. */
     int n_pos_dims, pos_dims[KL_LONG_AXES];

@@ -1,5 +1,5 @@
 /* scatter.h - what scatter.c and scatter_buckets.c share: the job, the places of positions, and
- * writing one position. For these two files only. */
+ * writing one position. */
 #pragma once
 #include "backend/cpu/operand/tile.h"
 #include "base/op/op_params.h"
@@ -12,8 +12,8 @@ struct kl_scatter_job {
     kl_join_fn *join;
     bool assigns; /* the join replaces the old value */
     int item;
-    /* What one position writes, as nested loops, of which `join` does the innermost. Strides are in
-     * bytes. Without loops it is one element. */
+    /* The slice that one position writes, as nested loops, of which `join` does the innermost.
+     * Strides are in bytes. Without loops it is one element. */
     int n;
     int64_t len[KL_LONG_AXES], dst_steps[KL_LONG_AXES], src_steps[KL_LONG_AXES];
     /* Where the updates of position p are, and, for SCATTER_AXIS, the part of its place that does

@@ -84,8 +84,8 @@ static __attribute__((noinline)) void places_of(const struct buckets *b, struct 
     KL_EACH(i, n) of[i] = places[i] == nowhere ? none : places[i] >> shift;
 }
 
-/* Finds what the entries of n positions from `at` on hold beside the place: their updates, or their
- * positions within the batch. */
+/* Finds the second part of the entries of n positions from `at` on, which follows the place: their
+ * updates, or their positions within the batch. */
 static const uint32_t *update_bits(const struct buckets *b, struct kl_cursor *updates, int64_t at,
                                    int64_t n, union kl_tile *raw, uint32_t *values) {
     if (b->j->n) {
@@ -250,9 +250,9 @@ static void put_bucket(void *arg, int64_t k) {
     const struct kl_arg *out = b->l->out;
     /* The places in this bucket; all are multiples of unit. */
     int64_t first = kl_ceil_div(k << b->shift, b->unit) * b->unit;
-    int64_t behind = kl_min64(kl_ceil_div((k + 1) << b->shift, b->unit) * b->unit, out->size);
-    if (behind <= first) return;
-    int64_t n = (behind - first) / b->unit;
+    int64_t limit = kl_min64(kl_ceil_div((k + 1) << b->shift, b->unit) * b->unit, out->size);
+    if (limit <= first) return;
+    int64_t n = (limit - first) / b->unit;
     if (j->n && j->assigns && b->whole && n <= MARKS) {
         put_last(b, k, first, n);
         return;
@@ -260,7 +260,7 @@ static void put_bucket(void *arg, int64_t k) {
     if (b->from_base)
         memcpy((char *)out->data + first * j->item,
                (const char *)b->l->in[0].data + first * j->item,
-               (size_t)((behind - first) * j->item));
+               (size_t)((limit - first) * j->item));
     for (int64_t part = 0; part < b->n_parts; part++) {
         uint32_t begin = (uint32_t)(part * b->part_chunks + k),
                  end = b->ends[part * (b->n + 1) + k];

@@ -1,6 +1,6 @@
 /* complex.h - arithmetic and functions of complex64. They are computed in double where float could
  * overflow on the way: a product of two floats is exact in double, and a sum of two squares neither
- * overflows nor underflows. For the kernels of this folder only. */
+ * overflows nor underflows. */
 #pragma once
 #include <math.h>
 

@@ -1,5 +1,4 @@
-/* erfinv.h - the inverse error function of float32, inline and without branches; see erfinv.c. For
- * the kernels of this folder only. */
+/* erfinv.h - the inverse error function of float32, inline and without branches; see erfinv.c. */
 #pragma once
 #include "backend/cpu/math/functions.h"
 

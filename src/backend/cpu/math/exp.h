@@ -1,7 +1,7 @@
 /* exp.h - e^x in float32, in loops that the compiler vectorizes: the coefficients and reduction
  * constants that all float32 exponentials share, e^x of numbers that are not positive, and the
  * terms of sums of exponentials (softmax, logsumexp). math/exp_wide.h has the same functions in
- * registers. For the kernels of this folder only. */
+ * registers. */
 #pragma once
 #include <math.h>
 #include <stdbool.h>

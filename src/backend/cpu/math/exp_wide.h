@@ -1,5 +1,5 @@
 /* exp_wide.h - the functions of math/exp.h for kl_wide: the same bits, in registers. Without
- * KL_HAS_SIMD it defines nothing. For the kernels of this folder only. */
+ * KL_HAS_SIMD it defines nothing. */
 #pragma once
 #include "backend/cpu/math/exp.h"
 #include "backend/cpu/vector/wide.h"

@@ -1,6 +1,6 @@
 /* extremes.h - the larger and the smaller of two values, by the rules of every kernel: NaN wins,
  * -0.0 is below +0.0, complex numbers are ordered by real part, then by imaginary part. The
- * operations are commutative, except for the bits of a NaN. For the kernels of this folder only. */
+ * operations are commutative, except for the bits of a NaN. */
 #pragma once
 #include "backend/cpu/math/complex.h"
 #include "base/number/half.h"

@@ -3,7 +3,7 @@
  * and nothing overflows on the way, so the error is half an ulp, at the cost of half the lanes. The
  * polynomials are printed by tools/make/fit_math.py. Errors over all 2^32 arguments are in
  * docs/numerics.md, measured by tests/backend/cpu/math/test_functions.c. A fused multiply-add is
- * always written as such, so it is exact in every variant. For the kernels of this folder only. */
+ * always written as such, so it is exact in every variant. */
 #pragma once
 #include <math.h>
 #include <string.h>
@@ -76,9 +76,9 @@ static __attribute__((noinline, unused)) void kl_map_runs(kl_math_runs *runs, in
     runs(1, room[2], room[0], room[1]);
     memcpy(out + whole, room[2], rest);
 }
-/* Prefetches the elements behind x, and the cache lines behind y. Each vector takes so much
- * computation that the processor does not prefetch in time (a third of the time of sin and erf of
- * 16 M elements). */
+/* Prefetches elements that follow x, and cache lines that follow y. The computation of a vector is
+ * long, and the processor then does not prefetch in time by itself (a third of the time of sin and
+ * erf of 16 M elements). */
 static inline void kl_math_ahead(const void *x, const void *y) {
     __builtin_prefetch((const char *)x + 4096);
     __builtin_prefetch((const char *)y + 2048, 1);

@@ -3,7 +3,7 @@
  * comparisons for NaN and for the sign of zeros. The bits of a float, as a signed integer, ascend
  * with its value once the lower bits of negative numbers are inverted; -0.0 is then below +0.0.
  * NaNs are at both ends; a wrapping subtraction moves those of the lower end to the upper one. For
- * minima all bits are inverted first. For the kernels of this folder only. */
+ * minima all bits are inverted first. */
 #pragma once
 #include "backend/cpu/operand/tile.h"
 

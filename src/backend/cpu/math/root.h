@@ -1,4 +1,4 @@
-/* root.h - square roots of 16 floats side by side. For the kernels of this folder only. */
+/* root.h - square roots of 16 floats side by side. */
 #pragma once
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* norm_backward.c - NORM_BACKWARD, row by row: a row of x and of the cotangent is in the cache when
- * it is read again. A task has a group of rows and sums of its own for the weight and the bias;
- * those of all tasks are added in order at the end. Which rows a task has follows from the shape
+ * it is read again. A task has a group of rows and sums of its own for the weight and the bias; the
+ * sums of all tasks are added in order at the end. Which rows a task has follows from the shape
  * alone. 16-bit floats are computed in float32 and rounded once. */
 #include <math.h>
 #include <stdatomic.h>

@@ -1,5 +1,4 @@
-/* axes.h - the axes of a reduction's input: those that are kept and those that are reduced. For the
- * kernels of this folder only. */
+/* axes.h - the axes of a reduction's input: which ones are kept and which ones are reduced. */
 #pragma once
 #include <limits.h>
 

@@ -50,10 +50,10 @@ static inline void kl_rows_end(struct kl_rows *r) {
 /* n codes, a multiple of 8, one to a byte; and back. */
 void kl_codes_unpack(int bits, int64_t n, const uint8_t *from, uint8_t *to);
 void kl_codes_pack(int bits, int64_t n, const uint8_t *from, uint8_t *to);
-/* What n codes of one group stand for. bias is 0 where there is none. */
+/* The numbers that n codes of one group stand for. bias is 0 where there is none. */
 void kl_codes_numbers(const struct kl_quant_format *f, int64_t n, const uint8_t *codes, float scale,
                       float bias, float *to);
-/* n scales as float32; those of affine groups have dtype, the others are codes. */
+/* n scales as float32. The scales of affine groups have dtype; all other scales are codes. */
 void kl_scales_values(enum kl_quant_mode mode, enum kl_dtype dtype, int64_t n, const void *from,
                       float *to);
 

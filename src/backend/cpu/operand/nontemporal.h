@@ -1,5 +1,5 @@
 /* nontemporal.h - non-temporal stores for results that are too large for the caches. Such a store
- * does not read the cache line before it is overwritten. For the kernels of this folder only. */
+ * does not read the cache line before it is overwritten. */
 #pragma once
 #include <stdint.h>
 #include <string.h>

@@ -1,8 +1,7 @@
 /* patch.h - walking over operands of which some are stored transposed: patch by patch, so that a
  * cache line is read once and whole. A shape is seen as matrices: the rows are along the axis that
  * is contiguous in a transposed operand, the columns along the last axis. A task is a part of a
- * matrix; its patches are copied into row-major tiles, and back. For the kernels of this folder
- * only. */
+ * matrix; its patches are copied into row-major tiles, and back. */
 #pragma once
 #include "backend/cpu/operand/tile.h"
 
@@ -36,7 +35,7 @@ void kl_patches_init(struct kl_patches *p, const struct kl_grid *g, const struct
 struct kl_patch {
     int64_t row, col, rows, cols;
 };
-/* Finds patch i of a task. Returns false behind the last patch. Patches go along the rows' axis
+/* Finds patch i of a task. Returns false after the last patch. Patches go along the rows' axis
  * first, so that a transposed operand is read in long runs. */
 bool kl_patch_of(struct kl_patch *at, const struct kl_grid *g, int64_t task, int64_t i);
 void kl_patch_read(const struct kl_patches *p, const struct kl_patch *at, void *tile);

@@ -1,7 +1,7 @@
 /* scratch.h - scratch memory of a kernel. Large memory comes from the pool of the tensors' memory,
  * which counts it and keeps it for the next kernel: fresh memory costs a page fault per 4 KB, or 7
  * ms for 64 MB in huge pages, which is more than most kernels need for their work on it. Small
- * memory comes from the heap. For the kernels of this folder only. */
+ * memory comes from the heap. */
 #pragma once
 #include "backend/cpu/operand/nontemporal.h"
 #include "base/alloc.h"

@@ -2,8 +2,7 @@
  * kernel's inner functions work on contiguous memory of a *compute type* only (16-bit floats are
  * computed in float32). A cursor turns any operand into such runs: contiguous ones are used in
  * place, others are gathered into a tile that stays in the L1 cache. So each function exists once
- * for each compute type, not once for each layout and dtype. For the kernels of this folder
- * only. */
+ * for each compute type, not once for each layout and dtype. */
 #pragma once
 #include <stddef.h>
 

@@ -114,8 +114,8 @@ static void pack(const struct kl_product *j, const struct kl_arg *arg, int64_t o
     }
 }
 
-/* What the tiles of a panel fetch into L2 while they compute: number t the lines from
- * at + t % tiles * tile on, with `step` and `turn` of gemm.inc. All in bytes. */
+/* The memory that the tiles of a panel prefetch into L2 while they compute: tile t fetches the
+ * lines from at + t % tiles * tile on, with `step` and `turn` of gemm.inc. All in bytes. */
 struct ahead {
     const char *at;
     int64_t tiles, tile, step, turn;
@@ -126,7 +126,7 @@ struct right {
     const char *at;
     int64_t row, panel; /* elements from one row to the next, and from one panel to the next */
     bool in_place;
-    int64_t source; /* the element of b where what is packed next begins; -1: it is packed */
+    int64_t source; /* the element of b where the next panel to pack begins; -1: b is packed */
 };
 
 /* Each tile fetches an equal part of the packed panel at `at`, or vectors of rows in place. */
@@ -137,7 +137,7 @@ static struct ahead fetch_panel(const struct kl_product *j, const struct right *
     return (struct ahead){at, tiles, step * depth, step, 0};
 }
 
-/* Fetches what is packed next and begins at element `source`: while panel number `panel` is
+/* Fetches the panel to pack next, which begins at element `source`: while panel number `panel` is
  * multiplied, KL_TURN lines of each of some rows or columns. */
 static struct ahead fetch_source(const struct kl_product *j, int64_t source, int64_t panel) {
     const int64_t cols = tile_cols(j), row = j->b_row * j->bytes, col = j->b_col * j->bytes;

@@ -34,7 +34,7 @@ enum {
     PAIRS_FROM = 48,
 };
 
-/* What computes: many tile registers, few of them with the same bits, or vdpbf16ps. */
+/* The unit that computes: many tile registers, few of them with the same bits, or vdpbf16ps. */
 enum way { MANY, FEW, PAIRS };
 
 static enum way begin(struct kl_amx_config *before) {

@@ -1,5 +1,5 @@
-/* matmul.h - a product of matrices as its kernels see it. For matmul.c, which chooses how it is
- * computed, gemm.c and gemm_amx.c only. */
+/* matmul.h - a product of matrices as its kernels see it: matmul.c, which chooses how it is
+ * computed, gemm.c, gemm_amx.c, and the products of quantized matrices (quantized/). */
 #pragma once
 #include <stdatomic.h>
 #include <string.h>

@@ -79,7 +79,7 @@ static inline kl_vec_f32 kl_amx_load(const char *from, int64_t at, bool halves) 
 
 /* Packs float32, or float16 (halves): each element becomes the sum of three (two) bfloat16 parts,
  * rounded to nearest; the last part has the remainder. Part p goes to to + p * between. Element i
- * along k is placed beside element i + 16, in both operands, instead of its neighbour. */
+ * along k is placed next to element i + 16, in both operands, instead of its neighbour. */
 static inline struct kl_amx_range kl_amx_split(const char *from, bool halves, int64_t line,
                                                int64_t step, int64_t lines, int64_t depth,
                                                bool pairs, uint16_t *to, int64_t between) {

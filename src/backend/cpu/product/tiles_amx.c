@@ -48,8 +48,8 @@ static void use_tiles(void) {
  * result, 4 and 5 the left operand, 6 and 7 the right one. With few: 0 and 1 hold the result, 2 the
  * left operand, 3 and 4 the right one, which is read again for the lower rows. Many tiles need
  * fewer loads and stores. But where another thread runs on the same core, the processor has few
- * registers besides those that hold data, and an instruction that writes one waits until one is
- * free: a product then takes nearly twice as long with eight tiles in use as with four (Sapphire
+ * registers more than the ones that hold data, and an instruction that writes one waits until one
+ * is free: a product then takes nearly twice as long with eight tiles in use as with four (Sapphire
  * Rapids). */
 enum { TILE = 16 * KL_AMX_DEPTH, LINE = 64 };
 #define EACH_WAY static inline __attribute__((always_inline))

@@ -1,6 +1,6 @@
 /* tiles_amx.h - the tile registers of x86-64 (AMX). They compute products of bfloat16 at 16 times
  * the rate of vectors of float32, and products of float32 and float16, whose elements are sums of
- * three and two bfloat16 parts. Compiled once, beside the variants. */
+ * three and two bfloat16 parts. Compiled once, apart from the variants. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* tiles_avx512.h - products of bfloat16 by the instruction vdpbf16ps (AVX-512 BF16), which adds two
  * products to each of 16 sums. Operands are packed as for tile registers (tiles_amx.h). Compiled
- * once, beside the variants. */
+ * once, apart from the variants. */
 #pragma once
 #include "backend/cpu/product/tiles_amx.h"
 

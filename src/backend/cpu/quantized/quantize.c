@@ -15,7 +15,7 @@ struct quantize {
     bool has_global;
 };
 
-/* What a group becomes. */
+/* The scale and bias of a quantized group. */
 struct group {
     float scale, bias; /* affine */
     uint8_t code;      /* of the scale, else */
@@ -124,7 +124,7 @@ static void quantize_nv(const struct quantize *q, const float *w, struct group *
     }
 }
 
-/* What the codes of a group stand for. */
+/* The numbers that the codes of a group stand for. */
 static void values_of_group(const struct quantize *q, const struct group *g, float *to) {
     const struct kl_quant_format *f = &q->p->format;
     const bool affine = f->mode == KL_QUANT_AFFINE;

@@ -1,5 +1,5 @@
 /* quantized_amx.h - many rows of x by a transposed affine matrix of 4 or 8 bits in tile registers.
- * For quantized_matmul.c, which includes it. Codes are whole numbers that bfloat16 holds, and x is
+ * For quantized_many.c, which includes it. Codes are whole numbers that bfloat16 holds, and x is
  * one bfloat16 or the sum of two or three, so all products are exact; the sums of a group are
  * scaled in vectors, and biases are multiplied by the sums of groups of x. Each element is added up
  * group by group, however the product is cut. */
@@ -13,8 +13,8 @@ enum {
 };
 
 struct amx_product {
-    struct qmm *q;
-    struct matrices a;
+    struct kl_qmm *q;
+    struct kl_qmm_matrices a;
     char *out;
     int parts;             /* bfloat16 parts of an element of x */
     uint16_t *left;        /* x, packed: panels of KL_AMX_LINES rows, each whole along k */
@@ -56,7 +56,7 @@ static struct kl_amx_range split_line(const float *x, int64_t n, int parts, int6
 /* Packs a panel of x, and adds it up by groups. */
 static void pack_left(void *arg, int64_t panel) {
     struct amx_product *p = arg;
-    const struct qmm *q = p->q;
+    const struct kl_qmm *q = p->q;
     const int g = q->f.group_size, item = (int)kl_dtype_size(q->x->dtype);
     const struct kl_amx_range codes = {kl_f32_bits(255), kl_f32_bits(1) - 1};
     const int64_t first = panel * KL_AMX_LINES;
@@ -144,7 +144,7 @@ static void add_group(int64_t rows, const float *part, const float *scale, const
 /* Rows [first, first + rows) of 32 columns from `col` on, of which `lines` are there. */
 static void amx_block(const struct amx_product *p, bool few, int64_t first, int64_t rows,
                       int64_t col, int64_t lines, float *sums, uint16_t *right) {
-    const struct qmm *q = p->q;
+    const struct kl_qmm *q = p->q;
     const enum way way = way_of(q);
     const int64_t g = q->f.group_size, tiles = q->k / KL_AMX_DEPTH, row_bytes = q->w_row * 4;
     _Alignas(64) float part[KL_AMX_ROWS * KL_AMX_ROWS];
@@ -180,7 +180,7 @@ static void amx_block(const struct amx_product *p, bool few, int64_t first, int6
 
 static void amx_task(void *arg, int64_t task) {
     const struct amx_product *p = arg;
-    struct qmm *q = p->q;
+    struct kl_qmm *q = p->q;
     const struct kl_arg *out = q->l->out;
     const int64_t item = (int64_t)kl_dtype_size(out->dtype), begin = task * q->cols;
     const int64_t end = kl_min64(begin + q->cols, q->n), most = kl_min64(AMX_ROWS, q->m);
@@ -207,11 +207,11 @@ static void amx_task(void *arg, int64_t task) {
 }
 
 /* The product of one batch. Returns false, and writes nothing, where vectors compute it. */
-static bool many_rows_amx(struct qmm *q, int64_t batch, const struct kl_launch *alone) {
+static bool many_rows_amx(struct kl_qmm *q, int64_t batch, const struct kl_launch *alone) {
     if (!kl_cpu_uses_amx() || !q->transpose || q->f.mode != KL_QUANT_AFFINE ||
         (q->f.bits != 4 && q->f.bits != 8))
         return false;
-    struct amx_product p = {.q = q, .a = matrices_of(q, batch)};
+    struct amx_product p = {.q = q, .a = kl_qmm_matrices_of(q, batch)};
     p.parts = q->x->dtype == KL_BF16 ? 1 : q->x->dtype == KL_F16 ? 2 : 3;
     const int64_t panels = kl_round_up(q->m, KL_AMX_ROWS) / KL_AMX_LINES;
     const size_t left_bytes = (size_t)(panels * KL_AMX_LINES * q->k * p.parts) * sizeof *p.left;

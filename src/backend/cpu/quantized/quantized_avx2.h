@@ -1,12 +1,6 @@
 /* quantized_avx2.h - products of one row with affine codes of 4 and 8 bits, four rows of w at a
- * time, and e2m1 looked up in a register. For quantized_matmul.c, which includes it. */
+ * time, and e2m1 looked up in a register. For quantized_few.c, which includes it. */
 #include "backend/cpu/quantized/quantized_x86.h"
-
-/* In each byte twice the number of e2m1 whose code is in its low bits; the high bits are 0. */
-static inline __attribute__((always_inline)) word_vec e2m1_bytes(word_vec codes) {
-    const __m128i twice = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
-    return (word_vec)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(twice), (__m256i)codes);
-}
 
 static inline __attribute__((always_inline)) __m256 eight_floats(enum kl_dtype type, __m128i half) {
     if (type == KL_F16) return _mm256_cvtph_ps(half);
@@ -29,9 +23,10 @@ static inline __attribute__((always_inline)) __m256 biases_at(enum kl_dtype type
     return eight_floats(type, _mm_loadu_si128((const __m128i *)(const void *)from));
 }
 
-/* How the last biases of a row are read, fewer than eight, and nothing behind them: 16-bit ones by
- * pairs, and the last one alone where their number is odd. To copy them one by one and read the
- * copy as a vector waits for the stores: rows of 576 numbers took 1.4 times as long. */
+/* How the last biases of a row, fewer than eight, are read without reading beyond them. Biases of
+ * 16 bits are read as pairs, and the last one alone where their number is odd. Copying them one by
+ * one and loading the copy as a vector would wait for the stores: rows of 576 numbers took 1.4
+ * times as long. */
 struct rest {
     __m256i floats;
     __m128i pairs, last;

@@ -1,5 +1,5 @@
 /* quantized_avx512.h - products of one row with affine codes of 4 and 8 bits, four rows of w at a
- * time. For quantized_matmul.c, which includes it. */
+ * time. For quantized_few.c, which includes it. */
 #include "backend/cpu/quantized/quantized_x86.h"
 
 /* Up to 16 scales or biases, as float32; zeros in the place of those that `some` leaves out. */

@@ -1,5 +1,6 @@
 /* quantized_x86.h - what quantized_avx2.h and quantized_avx512.h share: the sums of the lanes of
- * four products. For quantized_matmul.c. */
+ * four products. For quantized_words.h. */
+#pragma once
 #include <immintrin.h>
 
 /* The sums of the lanes of four vectors, each by halving, as `total` adds them. */
@@ -15,3 +16,11 @@ static inline __attribute__((always_inline)) __m128 totals(const __m256 *v) {
     return _mm_add_ps(_mm_shuffle_ps(two[0], two[1], _MM_SHUFFLE(2, 0, 2, 0)),
                       _mm_shuffle_ps(two[0], two[1], _MM_SHUFFLE(3, 1, 3, 1)));
 }
+
+#ifndef __AVX512F__
+/* In each byte twice the number of e2m1 whose code is in its low bits; the high bits are 0. */
+static inline __attribute__((always_inline)) word_vec e2m1_bytes(word_vec codes) {
+    const __m128i twice = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+    return (word_vec)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(twice), (__m256i)codes);
+}
+#endif

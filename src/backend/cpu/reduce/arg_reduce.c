@@ -273,7 +273,7 @@ struct job {
     const struct kl_launch *l;
     struct family f;
     struct kl_split s;
-    bool ranked, half; /* ranked: floats that are compared by their ranks; half: those of 16 bits */
+    bool ranked, half; /* ranked: floats are compared by their ranks; half: floats of 16 bits */
     struct kl_ranking rank;
     int64_t run, group, run_groups, n_groups, segments; /* as in reduce_joins.c */
     struct best *partial;                               /* [segments][n_out], when segments > 1 */

@@ -1,6 +1,6 @@
 /* reduce.h - what the parts of a reduction have in common: reduce.c plans it and stores the
  * results; reduce_rows.c and reduce_columns.c walk through memory; reduce_joins.c has the functions
- * of each dtype, and reduce_tree.c joins leaves. For these only. */
+ * of each dtype, and reduce_tree.c joins leaves. */
 #pragma once
 #include "backend/cpu/math/order.h"
 #include "backend/cpu/operand/axes.h"
@@ -22,7 +22,7 @@ _Static_assert(KL_REDUCE_LEAF << (KL_REDUCE_SEGMENT_LEVELS - 1) == KL_REDUCE_SEG
 
 /* ---- reduce_joins.c ---- */
 /* run: adds n contiguous elements, the next leaves of one reduction, to its counter. lane: out[i]
- * is the join of element i of each row. fold: a[i] is joined with b[i], which comes behind it. */
+ * is the join of element i of each row. fold: a[i] is joined with b[i], which comes after it. */
 struct kl_reduce_join {
     void (*run)(void *levels, int64_t *leaves, const void *x, int64_t n);
     void (*lane)(void *out, const void *const *rows, int n_rows, int64_t n);
@@ -58,8 +58,8 @@ struct kl_reduce_job {
     enum kl_dtype type; /* the compute type: the type of intermediate values */
     int bytes;          /* the size of a value of `type` */
     enum kl_dtype
-        /* What elements are converted to: `type`, or the data's dtype, before distances are taken
-         * or where the functions read that dtype. */
+        /* The dtype that elements are converted to when they are read: `type`, or no conversion
+         * (the data's dtype) where distances are taken of them or the functions read that dtype. */
         read;
     bool keyed; /* extremes of floats; then `type` is the type of their keys */
     bool sums;  /* sums of floats, which are read without conversion */
@@ -77,7 +77,7 @@ struct kl_reduce_job {
     char *partial;              /* [segments][n_out] of `type`, where segments > 1 */
     char *to;                   /* [n_out] of `type`: where results go; NULL: to the output */
     bool divides;
-    double divisor; /* what results are divided by, where there is a division */
+    double divisor; /* of the results, where they are divided (means, variances) */
 };
 
 /* The mean of this output. */

@@ -25,7 +25,7 @@ struct leaf {
     union kl_tile raw, tile, row[KL_REDUCE_LEAF / KL_REDUCE_LANES];
 };
 
-/* Joins the rows first, first + apart, first + 2 apart, ..., as many as a lane has. */
+/* Joins the rows of one lane: first, first + apart, first + 2 * apart and so on. */
 static void join_some(struct leaf *b, int64_t first, int64_t apart, char *out) {
     const struct kl_reduce_job *j = b->j;
     const struct kl_arg *in = j->l->in;

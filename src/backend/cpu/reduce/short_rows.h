@@ -1,6 +1,6 @@
 /* short_rows.h - reductions of short rows, 16 of them at a time: the fixed cost of a row would be
  * most of the time. With AVX-512 only; else along.c transposes them. Row r is the n elements at x +
- * offsets[r] (in elements), 1 <= n <= KL_SHORT. For the kernels of this folder only. */
+ * offsets[r] (in elements), 1 <= n <= KL_SHORT. */
 #pragma once
 #include "backend/cpu/math/order.h"
 #include "backend/cpu/vector/simd.h"

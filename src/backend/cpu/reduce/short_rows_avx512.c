@@ -31,8 +31,8 @@ enum {
 TREE(sums_of, _mm512_add_ps)
 TREE(largest_of, LARGER)
 
-/* Finds the addresses of rows from .. from + 15. Rows behind the last one are replaced by the last
- * one. */
+/* Finds the addresses of rows from .. from + 15. In place of rows that do not exist, it takes the
+ * last row. */
 static __attribute__((noinline)) void take_rows(const char **row, const void *x, int bits,
                                                 const int64_t *offsets, int64_t from,
                                                 int64_t rows) {
@@ -45,7 +45,7 @@ static __attribute__((noinline)) void take_rows(const char **row, const void *x,
     for (int r = 0; r < ROWS; r++) row[r] = (const char *)x + o[r] * (INT64_C(1) << bits);
 }
 
-/* Prefetches at a distance of AHEAD bytes behind `row`. */
+/* Prefetches at a distance of AHEAD bytes after `row`. */
 static inline void ask(const char *row, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + AHEAD + at);
 }

@@ -100,7 +100,7 @@ int kl_cpu_scan(struct kl_launch *l) {
         j.out_strides[j.n++] = out->strides[i];
         j.rows *= in->dims[i];
     }
-    /* Merges axes behind that of the scan which are contiguous in both operands. */
+    /* Merges axes after the axis of the scan which are contiguous in both operands. */
     while (j.n > 1 && j.in_strides[j.n - 2] == j.in_strides[j.n - 1] * j.dims[j.n - 1] &&
            j.out_strides[j.n - 2] == j.out_strides[j.n - 1] * j.dims[j.n - 1] &&
            (int64_t)j.dims[j.n - 2] * j.dims[j.n - 1] <= INT32_MAX) {

@@ -1,5 +1,5 @@
 /* scan.h - what the parts of a scan have in common: scan.c, which plans it and scans columns,
- * scan_rows.c and the functions of each dtype (scan_joins.c). For these only. */
+ * scan_rows.c and the functions of each dtype (scan_joins.c). */
 #pragma once
 #include <string.h>
 
@@ -18,15 +18,16 @@ enum { KL_SCAN_PREFIX, KL_SCAN_TOTAL, KL_SCAN_LOCAL, KL_SCAN_OFFSET, KL_SCAN_PAR
  * bytes). */
 struct kl_scan_state {
     bool has_prefix, has_total;
-    /* Not 0: so many groups of contiguous short rows, in whole square tiles of scan_simd.inc. */
+    /* Not 0: the number of groups of contiguous short rows, in whole square tiles of
+     * scan_simd.inc. */
     int row_groups;
     _Alignas(64) char parts[KL_SCAN_PARTS * KL_SCAN_WIDTH];
 };
 
 /* ---- scan_joins.c ---- */
 /* row: the next n elements of a row; y NULL: the totals alone. column: row r of n columns. group:
- * is called behind the last row of a group of n columns. segment: is called behind the last element
- * of a segment, n values side by side; `apart` values lie from part to part. */
+ * is called after the last row of a group of n columns. segment: is called after the last element
+ * of a segment, n values side by side; the parts of the state are `apart` values apart. */
 struct kl_scan_join {
     void (*row)(struct kl_scan_state *s, void *y, const void *x, int64_t n);
     void (*column)(struct kl_scan_state *s, void *y, const void *x, int64_t r, int64_t n);
@@ -67,7 +68,7 @@ struct kl_scan_job {
         totals; /* [rows][segments] of `type`: first the totals of segments, then their prefixes. */
 };
 
-/* That many elements behind the start of the array. */
+/* The address of the element at `offset`, in elements from the start of the array. */
 static inline char *kl_scan_element(const struct kl_arg *a, int64_t offset) {
     return (char *)a->data + offset * (int64_t)kl_dtype_size(a->dtype);
 }

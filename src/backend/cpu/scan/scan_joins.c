@@ -119,7 +119,7 @@ static __attribute__((noinline)) struct kl_c64 log_add_c64(struct kl_c64 a, stru
 #define EACH_PAIR(DO) DO(0, 8) DO(1, 9) DO(2, 10) DO(3, 11) DO(4, 12) DO(5, 13) DO(6, 14) DO(7, 15)
 #define TRANSPOSE(t) (kl_simd_transpose(t), kl_simd_transpose((t) + KL_SIMD))
 #endif
-/* Stores two vectors, the second behind the first. */
+/* Stores two vectors, one after the other. */
 static inline void put_f32(float *y, kl_simd first, kl_simd second) {
     kl_simd_store_f32(y, first);
     kl_simd_store_f32(y + KL_SIMD, second);

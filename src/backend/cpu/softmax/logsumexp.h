@@ -1,5 +1,5 @@
 /* logsumexp.h - what the two parts of LOGSUMEXP share: the terms of its sums. logsumexp.c cuts long
- * outputs into leaves, and logsumexp_few.c computes short ones. For these two files only. */
+ * outputs into leaves, and logsumexp_few.c computes short ones. */
 #pragma once
 #include "backend/cpu/math/exp_wide.h"
 #include "backend/cpu/operand/axes.h"

@@ -1,5 +1,5 @@
 /* softmax.h - what the parts of SOFTMAX share: softmax.c, which chooses the method and computes
- * float64 and complex64, softmax_rows.c and softmax_columns.c. For these files only. */
+ * float64 and complex64, softmax_rows.c and softmax_columns.c. */
 #pragma once
 #include <stdatomic.h>
 

@@ -268,7 +268,7 @@ void kl_softmax_rows(void *arg, int64_t i) {
                   width = kl_ceil_div(j->length, LANES) * LANES;
     const int64_t side = width > WAITING ? 1 : kl_min64(SIDE, WAITING / width);
     const bool dense = j->l->in->layout & KL_ROW_CONTIGUOUS, is_long = width > WAITING;
-    /* With room for a second vector behind the last one. */
+    /* With room for a second vector after the last one. */
     _Alignas(KL_LINE) float near[WAITING + LANES], *room = near;
     struct kl_scratch scratch = {0};
     float centre = 0;

@@ -1,8 +1,8 @@
 /* keys.h - unsigned keys in whose order values are sorted, and sorting by them. -0.0 and +0.0 have
  * the same key, and so have all NaN, which come last. Keys of types under 64 bits fit 32 bits.
- * Complex numbers are ordered by real part, then imaginary part. Those with a NaN come last: first
- * those with a NaN in the imaginary part only, by real part; then those with a NaN in the real part
- * only, by imaginary part; then those with both. For the kernels of this folder only. */
+ * Complex numbers are ordered by real part, then imaginary part. Numbers with a NaN come last, in
+ * three groups: with a NaN in the imaginary part only, by real part; with a NaN in the real part
+ * only, by imaginary part; with a NaN in both. */
 #pragma once
 #include "backend/cpu/operand/tile.h"
 #include "base/number/half.h"

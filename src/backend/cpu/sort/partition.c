@@ -1,5 +1,5 @@
 /* partition.c - PARTITION and ARGPARTITION: the kth element in order at its place, smaller ones
- * before it, larger ones behind it. TOPK: the k largest, ascending. Along one axis, by the keys of
+ * before it, larger ones after it. TOPK: the k largest, ascending. Along one axis, by the keys of
  * sorting, so NaN are the largest. A partition finds the kth key digit by digit, from the highest;
  * then elements below, equal to and above it go to their three places, in the order of the input.
  * TOPK keeps a list of up to 2 k candidates and sorts it when it is full; tiles whose elements are

@@ -95,7 +95,7 @@ static inline uint32_t kl_quick_middle(uint32_t a, uint32_t b, uint32_t c) {
     return low < high ? high : low;
 }
 
-/* Partitions x: elements below the pivot (or up to it) come first, the others behind them. Returns
+/* Partitions x: elements below the pivot (or up to it) come first, then the others. Returns
  * the number of elements that come first. */
 static inline __attribute__((always_inline)) int64_t
 kl_quick_part(bool up_to, uint32_t *x, uint32_t *room, int64_t n, uint32_t pivot) {

@@ -1,5 +1,4 @@
-/* lanes.h - loops over a fixed number of lanes: partial results that are computed side by side. For
- * the kernels of this folder only. */
+/* lanes.h - loops over a fixed number of lanes: partial results that are computed side by side. */
 #pragma once
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* simd.h - float32 in one vector register of the variant, and runs of 32 16-bit floats. This is the
  * only vocabulary of vectors: the file of an instruction set below defines it, and nothing here
  * knows an intrinsic. KL_HAS_SIMD is 0 where there is no such file; kernels then use plain loops of
- * the same reduction tree. For the kernels of this folder only. */
+ * the same reduction tree. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 
 enum { KL_HALVES = 32 }; /* elements of a run */
 
-/* What the file of an instruction set defines.
+/* The functions that the file of an instruction set defines.
  *
  * One vector, kl_simd, of KL_SIMD float32 lanes in the order of memory:
  * kl_simd_set(x): every lane is x.

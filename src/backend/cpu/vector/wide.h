@@ -2,7 +2,7 @@
  * and runs of 32 elements (kl_pair). Every function gives the same bits in every variant. The
  * structures are passed to functions that are always inlined: gcc keeps arrays of 16, and vectors
  * wider than the registers, in memory. A pair loaded from bfloat16 has the order of kl_load_bf16
- * (simd.h), which sums and stores take into account. For the kernels of this folder only. */
+ * (simd.h), which sums and stores take into account. */
 #pragma once
 #include <math.h>
 #include <stdint.h>

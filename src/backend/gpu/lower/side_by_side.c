@@ -6,8 +6,6 @@
 
 #include "base/number/dtype.h"
 
-enum { MOST_ELEMENTS = 1 << 16 }; /* of a command that leaves a device idle */
-
 struct kl_extent kl_extent_of(const struct kl_arg *a) {
     const int64_t item = (int64_t)kl_dtype_size(a->dtype);
     int64_t low = 0, high = item;
@@ -49,13 +47,12 @@ static bool independent(const struct kl_command *a, const struct kl_command *b) 
  * microseconds). */
 static int64_t elements_of(const struct kl_command *c) {
     if (c->kind != KL_CMD_LAUNCH || c->n_guards || c->checked) return 0;
-    const bool product = c->op == KL_OP_MATMUL || c->op == KL_OP_QUANTIZED_MATMUL;
-    return product ? c->args[c->n_in].size : 0;
+    return kl_op_flags(c->op) & KL_OPF_ROWS_BY_MATRIX ? c->args[c->n_in].size : 0;
 }
 
 static bool is_small(const struct kl_command *c) {
     const int64_t n = elements_of(c);
-    return n > 0 && n <= MOST_ELEMENTS;
+    return n > 0 && n <= KL_SMALL_RESULT;
 }
 
 static bool alike(const struct kl_command *a, const struct kl_command *b) {

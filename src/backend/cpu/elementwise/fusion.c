@@ -1,7 +1,7 @@
-/* group.c - several element-wise operations in one pass: tile by tile, each step works on the tile
+/* fusion.c - several element-wise operations in one pass: tile by tile, each step works on the tile
  * that earlier steps have left in the L1 cache. A step does to its tile what elementwise.c does
- * when the operation runs alone, in the same types with the same roundings, so a group changes no
- * bit. An output that only steps of the group read never reaches memory. */
+ * when the operation runs alone, in the same types with the same roundings, so a fusion changes no
+ * bit. An output that only steps of the fusion read never reaches memory. */
 #include "backend/cpu/operand/patch.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/elementwise/map.h"
@@ -9,7 +9,7 @@
 #include "base/thread.h"
 
 /* LARGE: bytes of all results. */
-enum { NONE = -1, MAX_CURSORS = KL_GROUP_INPUTS, LARGE = 1 << 22 };
+enum { NONE = -1, MAX_CURSORS = KL_FUSION_INPUTS, LARGE = 1 << 22 };
 
 struct step {
     const struct kl_cpu_step *given;
@@ -20,29 +20,29 @@ struct step {
     enum kl_dtype out; /* the dtype in memory */
 };
 
-struct group {
+struct fusion {
     int n, n_slots, n_cursors;
     int64_t size, chunk;
     bool large; /* operands and results together do not fit into a cache */
-    struct step steps[KL_GROUP_STEPS];
+    struct step steps[KL_FUSION_STEPS];
     struct kl_grid grid; /* describes the operands that are stored transposed */
 };
 
-/* The memory that one chunk needs. It is much too large for the group's header, and small enough
+/* The memory that one chunk needs. It is much too large for the fusion's header, and small enough
  * for a thread's stack. */
 struct work {
     union {
         struct {
-            struct kl_cursor in[MAX_CURSORS], out[KL_GROUP_STEPS];
+            struct kl_cursor in[MAX_CURSORS], out[KL_FUSION_STEPS];
         };
         struct {
-            struct kl_patches in_patches[MAX_CURSORS], out_patches[KL_GROUP_STEPS];
+            struct kl_patches in_patches[MAX_CURSORS], out_patches[KL_FUSION_STEPS];
         };
     };
     bool asks;                           /* operands are prefetched one tile ahead */
     const struct kl_patch *patch;        /* the patch to read; NULL: the next run of the cursors */
     union kl_tile gathered[MAX_CURSORS]; /* holds operands that are not contiguous in memory */
-    union kl_tile slots[KL_GROUP_STEPS], converted[3], result;
+    union kl_tile slots[KL_FUSION_STEPS], converted[3], result;
 };
 
 static const void *operand(const struct step *s, int k, const void *const *values, struct work *w,
@@ -94,7 +94,7 @@ static const void *run_step(const struct step *s, const void *const *values, str
 }
 
 static void run_chunk(void *arg, int64_t index) {
-    const struct group *g = arg;
+    const struct fusion *g = arg;
     struct work w;
     int64_t begin = index * g->chunk, n = kl_min64(g->chunk, g->size - begin);
     w.patch = NULL;
@@ -112,13 +112,13 @@ static void run_chunk(void *arg, int64_t index) {
     }
     for (int64_t left = n; left > 0; left -= KL_TILE) {
         int64_t m = kl_min64(left, KL_TILE);
-        const void *values[KL_GROUP_STEPS];
+        const void *values[KL_FUSION_STEPS];
         for (int j = 0; j < g->n; j++) values[j] = run_step(&g->steps[j], values, &w, j, m);
     }
 }
 
 static void run_patches(void *arg, int64_t task) {
-    const struct group *g = arg;
+    const struct fusion *g = arg;
     struct work w;
     struct kl_patch at;
     w.patch = &at;
@@ -130,7 +130,7 @@ static void run_patches(void *arg, int64_t task) {
         if (s->given->stored) kl_patches_init(&w.out_patches[j], &g->grid, s->given->out, task);
     }
     for (int64_t i = 0; kl_patch_of(&at, &g->grid, task, i); i++) {
-        const void *values[KL_GROUP_STEPS];
+        const void *values[KL_FUSION_STEPS];
         for (int j = 0; j < g->n; j++)
             values[j] = run_step(&g->steps[j], values, &w, j, at.rows * at.cols);
     }
@@ -139,9 +139,9 @@ static void run_patches(void *arg, int64_t task) {
 
 /* A tile is reused as soon as no later step reads it. The fewer tiles, the more of the L1 cache is
  * left for operands. */
-static void assign_slots(struct group *g) {
-    int last_use[KL_GROUP_STEPS];
-    bool busy[KL_GROUP_STEPS] = {false};
+static void assign_slots(struct fusion *g) {
+    int last_use[KL_FUSION_STEPS];
+    bool busy[KL_FUSION_STEPS] = {false};
     for (int j = 0; j < g->n; j++) {
         last_use[j] = j;
         for (int i = 0; i < g->steps[j].given->n_in; i++)
@@ -157,9 +157,9 @@ static void assign_slots(struct group *g) {
     }
 }
 
-void kl_cpu_variant_run_group(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
+void kl_cpu_variant_run_fusion(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
     if (steps[0].out->size == 0) return;
-    struct group g = {.n = n, .size = steps[0].out->size};
+    struct fusion g = {.n = n, .size = steps[0].out->size};
     for (int j = 0; j < n; j++) {
         struct step *s = &g.steps[j];
         enum kl_dtype types[3];
@@ -179,7 +179,7 @@ void kl_cpu_variant_run_group(const struct kl_cpu_step *steps, int n, kl_paralle
         }
     }
     assign_slots(&g);
-    const struct kl_arg *memory[KL_GROUP_INPUTS];
+    const struct kl_arg *memory[KL_FUSION_INPUTS];
     int n_memory = 0;
     int64_t bytes = 0;
     for (int j = 0; j < n; j++) {

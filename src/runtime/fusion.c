@@ -1,27 +1,27 @@
-/* group.c - see group.h. bind.c binds the memory, for groups as for single tasks.
+/* fusion.c - see fusion.h. bind.c binds the memory, for fusions as for single tasks.
  *
- * Only tasks that are adjacent in the stream can form a group. The operations of one expression are
- * adjacent, because a commit appends producers just before their consumers. A group ends before an
- * operation that is not element-wise, has another shape, must wait, or reads the value of a member
- * through a view, since it would need elements that are not computed yet. */
-#include "runtime/group.h"
+ * Only tasks that are adjacent in the stream can be steps of a fusion. The operations of one
+ * expression are adjacent, because a commit appends producers just before their consumers. A fusion
+ * ends before an operation that is not element-wise, has another shape, must wait, or reads the
+ * value of a step through a view, since it would need elements that are not computed yet. */
+#include "runtime/fusion.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/op/validate.h"
 
-enum { MIN_SIZE = 1024 }; /* elements; below it, looking for a group costs more than a kernel */
+enum { MIN_SIZE = 1024 }; /* elements; below it, looking for a fusion costs more than a kernel */
 
 static _Atomic(int) allowed = -1;
-static _Atomic(uint64_t) n_groups;
+static _Atomic(uint64_t) n_fusions;
 
-void kl_group_allow(bool on) {
+void kl_fusion_allow(bool on) {
     atomic_store(&allowed, on);
 }
 
-uint64_t kl_group_count(void) {
-    return atomic_load(&n_groups);
+uint64_t kl_fusion_count(void) {
+    return atomic_load(&n_fusions);
 }
 
 static bool is_allowed(void) {
@@ -34,9 +34,9 @@ static bool is_allowed(void) {
     return v != 0;
 }
 
-struct kl_group_limits kl_stream_group_limits(const struct kl_stream *s) {
-    if (!is_allowed() || kl_validating()) return (struct kl_group_limits){0};
-    return s->backend->ops->group;
+struct kl_fusion_limits kl_stream_fusion_limits(const struct kl_stream *s) {
+    if (!is_allowed() || kl_validating()) return (struct kl_fusion_limits){0};
+    return s->backend->ops->fusion;
 }
 
 static bool same_shape(const struct kl_tensor *a, const struct kl_tensor *b) {
@@ -45,8 +45,8 @@ static bool same_shape(const struct kl_tensor *a, const struct kl_tensor *b) {
 }
 
 /* Finds where the inputs of t come from when t is step n. false: t cannot be a step. */
-static bool find_inputs(struct kl_group_step *steps, int n, struct kl_task *t, int *n_memory) {
-    struct kl_group_step *step = &steps[n];
+static bool find_inputs(struct kl_fusion_step *steps, int n, struct kl_task *t, int *n_memory) {
+    struct kl_fusion_step *step = &steps[n];
     int memory = 0;
     for (int i = 0; i < t->n_in; i++) {
         step->from[i] = -1;
@@ -61,20 +61,21 @@ static bool find_inputs(struct kl_group_step *steps, int n, struct kl_task *t, i
         if (!kl_fate_settled(t->in[i]->fate) || kl_fate_error(t->in[i]->fate)) return false;
         memory++;
     }
-    if (*n_memory + memory > KL_GROUP_INPUTS) return false;
+    if (*n_memory + memory > KL_FUSION_INPUTS) return false;
     *n_memory += memory;
     step->task = t;
     return true;
 }
 
-int kl_group_form(struct kl_stream *s, struct kl_task *first, uint64_t until,
-                  struct kl_group_step steps[KL_GROUP_STEPS]) {
+int kl_fusion_form(struct kl_stream *s, struct kl_task *first, uint64_t until,
+                   struct kl_fusion_step steps[KL_FUSION_STEPS]) {
     const struct kl_backend_ops *ops = s->backend->ops;
     int n = 0, n_memory = 0;
     if (!ops->joins || first->n_out != 1 || first->out[0]->size < MIN_SIZE || !is_allowed() ||
         kl_validating()) /* a report must name the one kernel that wrote outside */
         return 1;
-    for (struct kl_link *k = &first->link; k != &s->local.head && n < KL_GROUP_STEPS; k = k->next) {
+    for (struct kl_link *k = &first->link; k != &s->local.head && n < KL_FUSION_STEPS;
+         k = k->next) {
         struct kl_task *t = kl_container(k, struct kl_task, link);
         if (t->ticket > until || t->n_out != 1 || t->workspace ||
             !same_shape(t->out[0], first->out[0]) || !kl_task_start(t))
@@ -92,6 +93,6 @@ int kl_group_form(struct kl_stream *s, struct kl_task *first, uint64_t until,
             for (int i = 0; i < steps[k].task->n_in; i++) readers += steps[k].from[i] == j;
         steps[j].stored = readers == 0 || !steps[j].task->read_only_by(steps[j].task, readers);
     }
-    atomic_fetch_add_explicit(&n_groups, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&n_fusions, 1, memory_order_relaxed);
     return n;
 }

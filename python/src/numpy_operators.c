@@ -1,4 +1,4 @@
-/* beside_numpy.c - operators with an array of NumPy on the left
+/* numpy_operators.c - operators with an array of NumPy on the left
  *
  * Arrays have __array_priority__, so NumPy leaves x * a to us, and x *= a too: Python then asks for
  * the same product. x *= a is NumPy's all the same, whose array it changes. */
@@ -52,7 +52,7 @@ static PyObject *in_place_power(PyObject *x, PyObject *y) {
     return PyNumber_InPlacePower(x, y, Py_None);
 }
 
-/* What Python calls for a slot of a type. */
+/* The function of Python's C API that calls a slot of a type. */
 static PyObject *(*in_place_of(int slot))(PyObject *, PyObject *) {
     switch (slot) {
     case Py_nb_inplace_add: return PyNumber_InPlaceAdd;

@@ -1,0 +1,146 @@
+/* values_buffer.c - arrays of objects with a buffer, and checks of numbers that others give */
+#include "keel_python.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int dtype_of_format(const char *f, Py_ssize_t itemsize, mlx_dtype *out, mlx_dtype *shown) {
+    if (*f == '@' || *f == '=' || *f == '<' || *f == '|') f++;
+    mlx_dtype d;
+    if (!strcmp(f, "?"))
+        d = MLX_BOOL;
+    else if (!strcmp(f, "e"))
+        d = MLX_FLOAT16;
+    else if (!strcmp(f, "f"))
+        d = MLX_FLOAT32;
+    else if (!strcmp(f, "d"))
+        d = MLX_FLOAT64;
+    else if (!strcmp(f, "Zf"))
+        d = MLX_COMPLEX64;
+    else if (strlen(f) == 1 && strchr("bhilqn", *f))
+        d = itemsize == 1   ? MLX_INT8
+            : itemsize == 2 ? MLX_INT16
+            : itemsize == 4 ? MLX_INT32
+                            : MLX_INT64;
+    else if (strlen(f) == 1 && strchr("BHILQN", *f))
+        d = itemsize == 1   ? MLX_UINT8
+            : itemsize == 2 ? MLX_UINT16
+            : itemsize == 4 ? MLX_UINT32
+                            : MLX_UINT64;
+    else
+        return -1;
+    *out = d;
+    *shown = d == MLX_FLOAT64 ? MLX_FLOAT32 : d;
+    return (size_t)itemsize == mlx_dtype_size(d) ? 0 : -1;
+}
+
+bool kp_count(const int64_t *extents, int ndim, size_t itemsize, size_t *n) {
+    size_t count = 1, bytes = itemsize;
+    for (int i = 0; i < ndim; i++) {
+        if (extents[i] < 0) return false;
+        if (!extents[i]) {
+            *n = 0;
+            return true; /* whatever the other extents are */
+        }
+    }
+    for (int i = 0; i < ndim; i++)
+        if (__builtin_mul_overflow(bytes, (size_t)extents[i], &bytes) || bytes > PTRDIFF_MAX)
+            return false;
+    for (int i = 0; i < ndim; i++) count *= (size_t)extents[i];
+    *n = count;
+    return true;
+}
+
+int kp_extents(int *shape, const int64_t *extents, int ndim) {
+    for (int i = 0; i < ndim; i++) {
+        if (extents[i] < 0 || extents[i] > INT_MAX) {
+            PyErr_Format(extents[i] < 0 ? PyExc_ValueError : PyExc_OverflowError,
+                         "an axis has %lld elements; 0 to %d are possible", (long long)extents[i],
+                         INT_MAX);
+            return -1;
+        }
+        shape[i] = (int)extents[i];
+    }
+    return 0;
+}
+
+bool kp_bools_are_plain(const char *data, size_t n) {
+    unsigned char all = 0;
+    for (size_t i = 0; i < n; i++) all |= (unsigned char)data[i];
+    return all <= 1;
+}
+
+void kp_normalise_bools(char *data, size_t n) {
+    for (size_t i = 0; i < n; i++) data[i] = data[i] != 0;
+}
+
+/* Takes the elements of a view in row-major order. */
+static void gather_view(char **to, const char *from, const Py_buffer *v, int axis) {
+    if (axis == v->ndim) {
+        memcpy(*to, from, (size_t)v->itemsize);
+        *to += v->itemsize;
+        return;
+    }
+    for (Py_ssize_t i = 0; i < v->shape[axis]; i++)
+        gather_view(to, from + i * v->strides[axis], v, axis + 1);
+}
+
+/* The elements of a view as an array; the view stays the caller's. */
+static int view_array(mlx_array *out, const Py_buffer *v, const mlx_dtype *dtype) {
+    int shape[KP_MAX_NESTING], rc = -1;
+    int64_t extents[KP_MAX_NESTING];
+    size_t n;
+    mlx_dtype held = MLX_UINT8, shown = MLX_UINT8;
+    const char *format = v->format ? v->format : "B";
+    bool double_complex = v->itemsize == 16 && (!strcmp(format, "Zd") || !strcmp(format, "<Zd") ||
+                                                !strcmp(format, "=Zd"));
+    if (v->ndim > KP_MAX_NESTING ||
+        (!double_complex && dtype_of_format(format, v->itemsize, &held, &shown))) {
+        PyErr_Format(PyExc_ValueError,
+                     "no dtype has the buffer format '%s' of %zd bytes and %d axes", format,
+                     v->itemsize, v->ndim);
+        return -1;
+    }
+    for (int i = 0; i < v->ndim; i++) extents[i] = v->shape[i];
+    if (kp_extents(shape, extents, v->ndim)) return -1;
+    char *data = kp_count(extents, v->ndim, (size_t)v->itemsize, &n)
+                     ? malloc(n * (size_t)v->itemsize + 1)
+                     : NULL;
+    char *at = data;
+    if (!data) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (PyBuffer_IsContiguous(v, 'C'))
+        memcpy(data, v->buf, n * (size_t)v->itemsize);
+    else if (n)
+        gather_view(&at, v->buf, v, 0);
+    if (double_complex) { /* complex128 becomes complex64 */
+        for (size_t i = 0; i < 2 * n; i++) ((float *)data)[i] = (float)((double *)data)[i];
+        held = shown = MLX_COMPLEX64;
+    }
+    if (held == MLX_BOOL) kp_normalise_bools(data, n);
+    mlx_array a = mlx_array_new_data(data, shape, v->ndim, held);
+    if (!a.ctx) {
+        kp_raise();
+    } else {
+        mlx_dtype to = dtype ? *dtype : shown;
+        rc = to == held ? 0 : kp_constant(&a, a, to);
+        *out = a;
+    }
+    free(data);
+    return rc;
+}
+
+int kp_buffer_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
+    Py_buffer v;
+    if (PyObject_GetBuffer(o, &v, PyBUF_RECORDS_RO)) return -1;
+    int rc = view_array(out, &v, dtype);
+    /* Releasing may call code of Python, which must not see the exception, nor lose it. */
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyBuffer_Release(&v);
+    PyErr_Restore(type, value, trace);
+    return rc;
+}

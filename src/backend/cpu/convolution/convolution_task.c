@@ -1,0 +1,408 @@
+/* convolution_task.c - one task of a convolution: packs the kernel, copies what a block of output
+ * positions sees of x, and runs tiles over it. convolution.c cuts the work. */
+#include "backend/cpu/convolution/convolution.h"
+
+/* The elements of the copied part of x that a position reads: runs of contiguous elements. */
+struct window {
+    int64_t runs, length;
+    int64_t *at; /* where each begins, relative to the position */
+};
+
+#define T float
+#define LANES (KL_VECTOR / 4)
+#define NAME f32
+/* defines add_run_f32, direct_rows_f32, direct_f32, depthwise_f32 */
+#include "backend/cpu/convolution/direct.inc"
+#define T double
+#define LANES (KL_VECTOR / 8)
+#define NAME f64
+/* defines add_run_f64, direct_rows_f64, direct_f64, depthwise_f64 */
+#include "backend/cpu/convolution/direct.inc"
+
+/* The rows of a tile for `left` positions. */
+static int tile_rows(const struct kl_convolution *v, int64_t left) {
+    return left <= KL_TILE_FEW ? KL_TILE_FEW : v->rows;
+}
+
+/* ---- packing w ---- */
+
+int64_t kl_convolution_parts(const struct kl_convolution *v) {
+    int64_t n = v->channel_parts;
+    for (int i = 0; i < KL_CONVOLUTION_AXES; i++) n *= v->axis[i].parts;
+    return n;
+}
+
+static struct kl_convolution_part part_of(const struct kl_convolution *v, int64_t index) {
+    struct kl_convolution_part p;
+    for (int i = KL_CONVOLUTION_AXES - 1; i >= 0; i--) {
+        const struct kl_convolution_axis *a = &v->axis[i];
+        p.first[i] = index % a->parts * a->part;
+        p.n[i] = kl_min64(a->part, a->is.k - p.first[i]);
+        index /= a->parts;
+    }
+    p.channel = index * v->channels;
+    p.channels = kl_min64(v->channels, v->group_in - p.channel);
+    p.depth = p.channels * p.n[1] * p.n[2] * p.n[3];
+    return p;
+}
+
+int64_t kl_convolution_tap(const struct kl_convolution *v, const struct kl_convolution_part *p,
+                           int64_t tap) {
+    int64_t offset = 0;
+    for (int i = KL_CONVOLUTION_AXES - 1; i > 0; i--) {
+        const struct kl_convolution_axis *a = &v->axis[i];
+        const int64_t k = a->is.k_first + (p->first[i] + tap % p->n[i]) * a->is.k_step;
+        offset += a->w_first + k * a->w_step;
+        tap /= p->n[i];
+    }
+    return offset;
+}
+
+/* Copies n elements of an operand, which are `step` apart, to the compute type. */
+static void take_run(const struct kl_convolution *v, const struct kl_arg *arg, int64_t offset,
+                     int64_t step, int64_t n, char *to) {
+    const int item = (int)kl_dtype_size(arg->dtype);
+    const char *from = (const char *)arg->data + offset * item;
+    union kl_tile raw;
+    if (arg->dtype == v->type) {
+        kl_copy_run(item, n, to, item, from, step * item);
+        return;
+    }
+    for (int64_t at = 0; at < n; at += KL_TILE) {
+        int64_t some = kl_min64(KL_TILE, n - at);
+        const char *src = from + at * step * item;
+        if (step != 1) {
+            kl_copy_run(item, some, raw.bytes, item, src, step * item);
+            src = (const char *)raw.bytes;
+        }
+        kl_convert(v->type, to + at * v->bytes, arg->dtype, src, some);
+    }
+}
+
+/* Packs output channels [col, col + panel) of a group, as far as there are, for one part: for each
+ * element of the kernel and each channel one row. raw has room for a panel of v->channels rows. */
+static void pack_panel(const struct kl_convolution *v, const struct kl_convolution_part *p,
+                       int64_t group, int64_t col, char *to, char *raw) {
+    const struct kl_arg *w = &v->l->in[1];
+    const bool f32 = v->type == KL_F32, converts = w->dtype != v->type;
+    const int64_t panel = kl_convolution_panel(v), width = kl_min64(panel, v->group_out - col);
+    const int64_t n_taps = p->n[1] * p->n[2] * p->n[3];
+    for (int64_t tap = 0; tap < n_taps; tap++, to += p->channels * panel * v->bytes) {
+        int64_t offset = kl_convolution_tap(v, p, tap) + (group * v->group_out + col) * v->w_out +
+                         p->channel * v->w_channel;
+        const char *from = (const char *)w->data + offset * v->bytes;
+        if (!converts && v->w_out == 1) {
+            (f32 ? kl_spread_f32 : kl_spread_f64)(to, from, v->w_channel, width, p->channels, panel,
+                                                  0);
+        } else if (!converts && v->w_channel == 1) {
+            (f32 ? kl_panel_f32 : kl_panel_f64)(to, from, v->w_out, width, p->channels, panel);
+        } else {
+            for (int64_t o = 0; o < width; o++)
+                take_run(v, w, offset + o * v->w_out, v->w_channel, p->channels,
+                         raw + o * p->channels * v->bytes);
+            (f32 ? kl_panel_f32 : kl_panel_f64)(to, raw, p->channels, width, p->channels, panel);
+        }
+    }
+}
+
+/* Elements before part `index` of a group in the packed kernel. All parts have panels for the same
+ * output channels. */
+static int64_t packed_before(const struct kl_convolution *v, int64_t index) {
+    int64_t rows = 0;
+    for (int64_t i = 0; i < index; i++) rows += part_of(v, i).depth;
+    return rows * kl_round_up(v->group_out, kl_convolution_panel(v));
+}
+
+int64_t kl_convolution_packed(const struct kl_convolution *v) {
+    int64_t depth = v->group_in;
+    for (int i = 1; i < KL_CONVOLUTION_AXES; i++) depth *= v->axis[i].is.k;
+    return depth * kl_round_up(v->group_out, kl_convolution_panel(v));
+}
+
+void kl_convolution_pack(void *arg, int64_t task) {
+    struct kl_convolution *v = arg;
+    const int64_t cols = kl_convolution_panel(v), panels = kl_ceil_div(v->group_out, cols);
+    const int64_t parts = kl_convolution_parts(v), panel = task % panels,
+                  index = task / panels % parts;
+    const int64_t group = task / panels / parts;
+    const struct kl_convolution_part p = part_of(v, index);
+    struct kl_scratch raw;
+    if (!kl_scratch_take(&raw, v->l, (size_t)(v->channels * cols * v->bytes) + KL_VECTOR)) {
+        atomic_store(&v->no_memory, true);
+        return;
+    }
+    char *to = v->packed + (group * kl_convolution_packed(v) + packed_before(v, index) +
+                            panel * cols * p.depth) *
+                               v->bytes;
+    pack_panel(v, &p, group, panel * cols, to, raw.ptr);
+    kl_scratch_give(&raw);
+}
+
+/* ---- one task ---- */
+
+struct block {
+    int64_t group, col, cols; /* output channels, within the group */
+    int64_t from, to; /* the output channels, in whole panels, of the kernel packed at present */
+    int64_t first[KL_CONVOLUTION_AXES], n[KL_CONVOLUTION_AXES]; /* positions */
+    int64_t *source[KL_CONVOLUTION_AXES]; /* for each slot: the element of x, or -1 */
+    int64_t at_slot[KL_CONVOLUTION_AXES]; /* elements from one slot to the next */
+    char *window, *sums, *own, *raw;
+    int64_t pitch; /* sums from one position to the next */
+    struct window w;
+};
+
+/* Fills the table of slots of one axis. */
+static void find_sources(const struct kl_convolution_axis *a, int64_t first, int64_t tap,
+                         int64_t *source) {
+    for (int64_t s = 0; s < a->slots; s++) {
+        int64_t at = first * a->is.stride + tap * a->is.dilation - a->is.low;
+        at += a->shared ? s * a->unit : s / a->part * a->is.stride + s % a->part * a->is.dilation;
+        source[s] = at >= 0 && at < a->in ? at : -1;
+    }
+}
+
+/* memcpy, which small groups would call for a few bytes at a time. */
+static inline void copy_few(char *to, const char *from, int64_t bytes) {
+    if (bytes == 16)
+        memcpy(to, from, 16);
+    else if (bytes == 8)
+        memcpy(to, from, 8);
+    else if (bytes == 32)
+        memcpy(to, from, 32);
+    else
+        memcpy(to, from, (size_t)bytes);
+}
+
+/* Copies one line of slots along x. */
+static void fill_line(const struct kl_convolution *v, const struct block *b,
+                      const struct kl_convolution_part *p, int64_t offset, char *to) {
+    const struct kl_convolution_axis *a = &v->axis[KL_CONVOLUTION_AXES - 1];
+    const struct kl_arg *x = &v->l->in[0];
+    const int64_t each = b->at_slot[KL_CONVOLUTION_AXES - 1],
+                  *source = b->source[KL_CONVOLUTION_AXES - 1];
+    const bool joined = v->x_channel == 1 && each == p->channels && a->x_step == each,
+               plain = v->x_channel == 1 && x->dtype == v->type;
+    const char *from = (const char *)x->data + offset * v->bytes; /* of plain ones */
+    for (int64_t s = 0; s < a->slots;) {
+        int64_t n = 1;
+        char *dst = to + s * each * v->bytes;
+        if (source[s] < 0) {
+            while (s + n < a->slots && source[s + n] < 0) n++;
+            memset(dst, 0, (size_t)(n * each * v->bytes));
+            s += n;
+            continue;
+        }
+        while (joined && s + n < a->slots && source[s + n] == source[s] + n) n++;
+        if (plain)
+            copy_few(dst, from + source[s] * a->x_step * v->bytes, n * p->channels * v->bytes);
+        else
+            take_run(v, x, offset + source[s] * a->x_step, v->x_channel, n * p->channels, dst);
+        if (each > p->channels)
+            memset(dst + p->channels * v->bytes, 0, (size_t)((each - p->channels) * v->bytes));
+        s += n;
+    }
+}
+
+/* Copies what the positions of the block see of x through one part of the kernel. */
+static void fill(const struct kl_convolution *v, struct block *b,
+                 const struct kl_convolution_part *p) {
+    const struct kl_convolution_axis *a = v->axis;
+    const int64_t channel = b->group * v->group_in + p->channel;
+    const int64_t lane = v->depthwise ? KL_VECTOR / v->bytes : 1;
+    b->at_slot[KL_CONVOLUTION_AXES - 1] = kl_round_up(p->channels, lane);
+    for (int i = KL_CONVOLUTION_AXES - 2; i >= 0; i--)
+        b->at_slot[i] = b->at_slot[i + 1] * a[i + 1].slots;
+    for (int i = 0; i < KL_CONVOLUTION_AXES; i++)
+        find_sources(&a[i], b->first[i], p->first[i], b->source[i]);
+    for (int64_t n = 0; n < a[0].slots; n++)
+        for (int64_t z = 0; z < a[1].slots; z++)
+            for (int64_t y = 0; y < a[2].slots; y++) {
+                int64_t sn = b->source[0][n], sz = b->source[1][z], sy = b->source[2][y];
+                char *to = b->window +
+                           (n * b->at_slot[0] + z * b->at_slot[1] + y * b->at_slot[2]) * v->bytes;
+                if (sn < 0 || sz < 0 || sy < 0)
+                    memset(to, 0, (size_t)(b->at_slot[2] * v->bytes));
+                else
+                    fill_line(v, b, p,
+                              sn * a[0].x_step + sz * a[1].x_step + sy * a[2].x_step +
+                                  channel * v->x_channel,
+                              to);
+            }
+}
+
+/* The runs of a position: one for each element of the kernel, or for each line of it where those
+ * elements are contiguous. */
+static void find_runs(const struct kl_convolution *v, struct block *b,
+                      const struct kl_convolution_part *p) {
+    const struct kl_convolution_axis *a = v->axis;
+    const bool lines = !v->depthwise && a[KL_CONVOLUTION_AXES - 1].per_tap == 1;
+    int64_t *at = b->w.at;
+    b->w.length = p->channels * (lines ? p->n[3] : 1);
+    for (int64_t z = 0; z < p->n[1]; z++)
+        for (int64_t y = 0; y < p->n[2]; y++)
+            for (int64_t x = 0; x < (lines ? 1 : p->n[3]); x++)
+                *at++ = z * a[1].per_tap * b->at_slot[1] + y * a[2].per_tap * b->at_slot[2] +
+                        x * a[3].per_tap * b->at_slot[3];
+    b->w.runs = at - b->w.at;
+}
+
+/* Adds one part for the positions of a block along the tiled axis, which begin at a and c. */
+static void add_tiles(const struct kl_convolution *v, const struct block *b,
+                      const struct kl_convolution_part *p, const char *packed, const char *a,
+                      char *c, bool add) {
+    const struct kl_convolution_axis *t = &v->axis[v->tiled];
+    const int64_t step = t->per_out * b->at_slot[v->tiled], cols = kl_convolution_panel(v);
+    int64_t between = b->pitch;
+    for (int i = KL_CONVOLUTION_AXES - 1; i > v->tiled; i--) between *= v->axis[i].block;
+    if (v->depthwise) {
+        for (int64_t i = 0; i < b->n[v->tiled]; i++)
+            (v->type == KL_F32 ? depthwise_f32 : depthwise_f64)(
+                &b->w, b->pitch, a + i * step * v->bytes, packed, c + i * between * v->bytes, add);
+        return;
+    }
+    for (int64_t col = b->from; col < b->to; col += cols)
+        for (int64_t i = 0; i < b->n[v->tiled]; i += v->rows)
+            (v->type == KL_F32 ? direct_f32 : direct_f64)(
+                tile_rows(v, b->n[v->tiled] - i), &b->w, a + i * step * v->bytes, step,
+                packed + (col - b->from) * p->depth * v->bytes, c + (i * between + col) * v->bytes,
+                between, add);
+}
+
+/* Calls add_tiles, or stores the sums, for all lines of positions along the tiled axis. */
+static void add_part(const struct kl_convolution *v, const struct block *b,
+                     const struct kl_convolution_part *p, const char *packed, bool add) {
+    int64_t n[KL_CONVOLUTION_AXES], at[KL_CONVOLUTION_AXES];
+    for (int i = 0; i < KL_CONVOLUTION_AXES; i++) n[i] = i == v->tiled ? 1 : b->n[i];
+    for (at[0] = 0; at[0] < n[0]; at[0]++)
+        for (at[1] = 0; at[1] < n[1]; at[1]++)
+            for (at[2] = 0; at[2] < n[2]; at[2]++)
+                for (at[3] = 0; at[3] < n[3]; at[3]++) {
+                    int64_t slot = 0, row = 0;
+                    for (int i = 0; i < KL_CONVOLUTION_AXES; i++) {
+                        slot += at[i] * v->axis[i].per_out * b->at_slot[i];
+                        row = row * v->axis[i].block + at[i];
+                    }
+                    add_tiles(v, b, p, packed, b->window + slot * v->bytes,
+                              b->sums + row * b->pitch * v->bytes, add);
+                }
+}
+
+static void store(const struct kl_convolution *v, const struct block *b) {
+    const struct kl_arg *out = v->l->out;
+    const int item = (int)kl_dtype_size(out->dtype);
+    const struct kl_convolution_axis *a = v->axis, *x = &a[KL_CONVOLUTION_AXES - 1];
+    const int64_t o = out->dims[out->ndim - 1];
+    for (int64_t n = 0; n < b->n[0]; n++)
+        for (int64_t z = 0; z < b->n[1]; z++)
+            for (int64_t y = 0; y < b->n[2]; y++) {
+                const int64_t place[] = {n, z, y, 0},
+                              row = ((n * a[1].block + z) * a[2].block + y) * x->block;
+                int64_t at = 0;
+                for (int i = 0; i < KL_CONVOLUTION_AXES; i++)
+                    at = at * a[i].out_all + a[i].is.out_first +
+                         (b->first[i] + place[i]) * a[i].is.out_step;
+                char *to = (char *)out->data + (at * o + b->group * v->group_out + b->col) * item;
+                const char *from = b->sums + row * b->pitch * v->bytes;
+                for (int64_t i = 0; i < b->n[KL_CONVOLUTION_AXES - 1]; i++) {
+                    if (out->dtype == v->type)
+                        copy_few(to, from, b->cols * item);
+                    else
+                        kl_convert(out->dtype, to, v->type, from, b->cols);
+                    to += x->is.out_step * o * item;
+                    from += b->pitch * v->bytes;
+                }
+            }
+}
+
+/* w for channels of their own: for each element of the kernel one row of the task's channels. */
+static void pack_depthwise(const struct kl_convolution *v, const struct kl_convolution_part *p,
+                           const struct block *b, char *to) {
+    const int64_t n = p->n[1] * p->n[2] * p->n[3];
+    memset(to, 0, (size_t)(n * b->pitch * v->bytes));
+    for (int64_t tap = 0; tap < n; tap++)
+        take_run(v, &v->l->in[1],
+                 kl_convolution_tap(v, p, tap) + (b->group * v->group_in + p->channel) * v->w_out,
+                 v->w_out, p->channels, to + tap * b->pitch * v->bytes);
+}
+
+/* The room that a task needs, in bytes; with `room`, divides it. */
+static int64_t divide(const struct kl_convolution *v, struct block *b, char *room) {
+    const struct kl_convolution_axis *a = v->axis;
+    const int64_t cols = kl_convolution_panel(v),
+                  depth = v->channels * a[1].part * a[2].part * a[3].part;
+    const int64_t taps = a[1].part * a[2].part * a[3].part;
+    int64_t at = 0, size[8], n = 0;
+    for (int i = 0; i < KL_CONVOLUTION_AXES; i++) size[n++] = a[i].slots * (int64_t)sizeof(int64_t);
+    size[n++] = taps * (int64_t)sizeof(int64_t);
+    size[n++] = kl_convolution_window(v);
+    size[n++] = kl_convolution_positions(v) * b->pitch * v->bytes;
+    size[n++] = v->packed ? 0 : (v->depthwise ? taps * b->pitch : cols * depth) * v->bytes;
+    char *place[9];
+    for (int i = 0; i < n; i++) {
+        place[i] = room ? room + at : NULL;
+        at += kl_round_up(size[i], 64);
+    }
+    for (int i = 0; i < KL_CONVOLUTION_AXES; i++) b->source[i] = (int64_t *)(void *)place[i];
+    b->w.at = (int64_t *)(void *)place[4];
+    b->window = place[5];
+    b->sums = place[6];
+    b->own = place[7];
+    b->raw = room ? room + at : NULL;
+    return at + (v->packed || v->depthwise ? 0 : v->channels * cols * v->bytes + KL_VECTOR);
+}
+
+void kl_convolution_task(void *arg, int64_t task) {
+    struct kl_convolution *v = arg;
+    struct block b;
+    struct kl_scratch room;
+    const int64_t cols = kl_convolution_panel(v);
+    b.col = task % v->col_blocks * v->cols;
+    task /= v->col_blocks;
+    for (int i = KL_CONVOLUTION_AXES - 1; i >= 0; i--) {
+        const struct kl_convolution_axis *a = &v->axis[i];
+        b.first[i] = task % a->blocks * a->block;
+        b.n[i] = kl_min64(a->block, a->is.out - b.first[i]);
+        task /= a->blocks;
+    }
+    b.group = task;
+    b.cols = kl_min64(v->cols, v->group_out - b.col);
+    if (v->depthwise) /* the last group may have fewer channels */
+        b.cols =
+            kl_min64(v->channels, v->l->out->dims[v->l->out->ndim - 1] - b.group * v->channels);
+    b.pitch = kl_round_up(b.cols, v->depthwise ? cols / 2 : cols);
+    b.from = 0;
+    b.to = b.pitch;
+    if (!kl_scratch_take(&room, v->l, (size_t)divide(v, &b, NULL))) {
+        atomic_store(&v->no_memory, true);
+        return;
+    }
+    divide(v, &b, room.ptr);
+    int64_t before = 0;
+    for (int64_t i = 0, n = kl_convolution_parts(v); i < n; i++) {
+        struct kl_convolution_part p = part_of(v, i);
+        if (v->depthwise) p.channels = b.cols;
+        fill(v, &b, &p);
+        find_runs(v, &b, &p);
+        if (v->depthwise) {
+            pack_depthwise(v, &p, &b, b.own);
+            add_part(v, &b, &p, b.own, i > 0);
+        } else if (v->packed) {
+            add_part(v, &b, &p,
+                     v->packed +
+                         (b.group * kl_convolution_packed(v) + before + b.col * p.depth) * v->bytes,
+                     i > 0);
+            before += p.depth * kl_round_up(v->group_out, cols);
+        } else {
+            const int64_t end = b.to;
+            for (b.from = 0; b.from < end; b.from += cols) {
+                b.to = b.from + cols;
+                pack_panel(v, &p, b.group, b.col + b.from, b.own, b.raw);
+                add_part(v, &b, &p, b.own, i > 0);
+            }
+            b.from = 0;
+            b.to = end;
+        }
+    }
+    store(v, &b);
+    kl_scratch_give(&room);
+}
