@@ -133,6 +133,7 @@ summary() {
 stage "layers and families" layers
 stage "format" format
 stage "rows of operations" tools/check/rows.sh
+stage "fields of parameters" tools/check/params.sh
 stage "names of functions" tools/check/names.sh
 stage "kernels that start early" tools/check/kernels.sh
 if [ "$mode" = check ]; then

@@ -10,7 +10,7 @@
 #include "ops/build/check.h"
 #include "ops/build/vjp.h"
 #include "ops/ops.h"
-#include "transforms/params.h"
+#include "base/op/param_form.h"
 #include "transforms/transforms.h"
 
 static int broken(struct kl_error **err) {

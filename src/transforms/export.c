@@ -10,7 +10,7 @@
 #include "ops/build/check.h"
 #include "ops/ops.h"
 #include "transforms/function_file.h"
-#include "transforms/params.h"
+#include "base/op/param_form.h"
 #include "transforms/plan.h"
 
 struct exported {

@@ -13,7 +13,7 @@
 #include "ops/build/check.h"
 #include "transforms/export.h"
 #include "transforms/function_file.h"
-#include "transforms/params.h"
+#include "base/op/param_form.h"
 #include "transforms/plan.h"
 
 struct function {

@@ -14,7 +14,7 @@
 #include "ops/ops.h"
 #include "transforms/custom.h"
 #include "transforms/deferred.h"
-#include "transforms/params.h"
+#include "base/op/param_form.h"
 
 /* ---- the parts of a plan ---- */
 

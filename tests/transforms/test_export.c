@@ -5,7 +5,7 @@
 
 #include "base/op/op_params.h"
 #include "transforms/export.h"
-#include "transforms/params.h"
+#include "base/op/param_form.h"
 #include "transforms/plan.h"
 #include "transforms/subject.h"
 

@@ -25,7 +25,8 @@ static kl_binary_rule *const binary_rules[KL_N_OPS] = {
 };
 
 static kl_jvp_fn *const rules[KL_N_OPS] = {
-#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build, \
+              params)                                                                         \
     [KL_OP_##ID] = jvp,
 #include "base/op/op_list.def"
 };

@@ -49,7 +49,8 @@ int kl_vjp_binary(const struct kl_vjp *v, struct kl_array **grad, struct kl_erro
 }
 
 static kl_vjp_fn *const rules[KL_N_OPS] = {
-#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build, \
+              params)                                                                         \
     [KL_OP_##ID] = vjp,
 #include "base/op/op_list.def"
 };
