@@ -670,13 +670,9 @@ int kl_lower(struct kl_lowering *l, void *queue, const struct kl_command *comman
 
 const struct kl_family *const *kl_families(int *n) {
     static const struct kl_family *const families[] = {
-        &kl_family_arg_reduce,  &kl_family_attention,     &kl_family_attention_backward,
-        &kl_family_convolution, &kl_family_gather_mm,     &kl_family_copy,
-        &kl_family_guards,      &kl_family_make,          &kl_family_matmul,
-        &kl_family_norm,        &kl_family_quantized,     &kl_family_quantized_matrix,
-        &kl_family_radix,       &kl_family_reduce,        &kl_family_rope,
-        &kl_family_scan,        &kl_family_softmax,       &kl_family_sort,
-        &kl_family_topk,        &kl_family_norm_backward, &kl_family_convolution_backward};
+#define KL_FAMILY(name) &kl_family_##name,
+#include "backend/gpu/lower/families.def"
+    };
     *n = sizeof families / sizeof *families;
     return families;
 }
