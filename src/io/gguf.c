@@ -93,23 +93,37 @@ static int take_name(struct reader *r, const char **text, const char *what, uint
 /* ---- metadata ---- */
 
 enum { N_TYPES = 13 };
-static const enum kl_dtype value_dtypes[N_TYPES] = {KL_U8,  KL_I8,  KL_U16,  KL_I16,  KL_U32,
-                                                    KL_I32, KL_F32, KL_BOOL, KL_BOOL, KL_BOOL,
-                                                    KL_U64, KL_I64, KL_F64};
+
+int kl_gguf_value_type(enum kl_dtype dtype) {
+    static const int8_t types[KL_N_DTYPES] = {
+#define KL_DTYPE(ID, mlx, name, bytes, kind, dialect, cuda, npy, safetensors, gguf, gguf_value) \
+    [KL_##ID] = gguf_value,
+#include "base/number/dtype.def"
+    };
+    return types[dtype];
+}
+
+/* The dtype of a type of metadata below N_TYPES that is numbers. */
+static enum kl_dtype value_dtype(uint32_t type) {
+    int d = 0;
+    while (d < KL_N_DTYPES - 1 && kl_gguf_value_type((enum kl_dtype)d) != (int)type) d++;
+    return (enum kl_dtype)d;
+}
 
 static int take_numbers(struct reader *r, struct kl_gguf_value *v, uint32_t type, uint64_t n) {
-    const size_t item = kl_dtype_size(value_dtypes[type]);
+    const enum kl_dtype dtype = value_dtype(type);
+    const size_t item = kl_dtype_size(dtype);
     if (n > left(r) / item)
         return BAD("'%.100s': %llu numbers do not fit", v->key, (unsigned long long)n);
     if (n > INT32_MAX) return BAD("'%.100s' has over 2147483647 numbers", v->key);
     unsigned char *p = kl_file_alloc(r->f, n * item, item);
     if (!p) return kl_fail_nomem(r->err);
     KL_TRY(take(r, p, n * item));
-    if (value_dtypes[type] == KL_BOOL)
+    if (dtype == KL_BOOL)
         for (uint64_t i = 0; i < n; i++)
             if (p[i] > 1) return BAD("'%.100s': a bool is %d", v->key, p[i]);
     v->kind = KL_GGUF_ARRAY;
-    v->dtype = (uint8_t)value_dtypes[type];
+    v->dtype = (uint8_t)dtype;
     v->data = p;
     v->n = (uint32_t)n;
     return KL_OK;

@@ -16,9 +16,9 @@
 
 /* The name of each dtype in the format, by enum kl_dtype. */
 const char *const kl_safetensors_dtypes[KL_N_DTYPES] = {
-    [KL_BOOL] = "BOOL", [KL_U8] = "U8",   [KL_U16] = "U16",   [KL_U32] = "U32", [KL_U64] = "U64",
-    [KL_I8] = "I8",     [KL_I16] = "I16", [KL_I32] = "I32",   [KL_I64] = "I64", [KL_F16] = "F16",
-    [KL_F32] = "F32",   [KL_F64] = "F64", [KL_BF16] = "BF16", [KL_C64] = "C64",
+#define KL_DTYPE(ID, mlx, name, bytes, kind, dialect, cuda, npy, safetensors, ...) \
+    [KL_##ID] = #safetensors,
+#include "base/number/dtype.def"
 };
 
 /* Numbers of 8 bits that are no dtype here; they are loaded as the bytes that they are, for
