@@ -385,7 +385,7 @@ static int read_all(struct reader *r) {
     return take_tensors(r, n_tensors, alignment);
 }
 
-int kl_gguf_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
+static int gguf_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
     struct reader r = {.f = f,
                        .size = size,
                        .err = err,
@@ -404,7 +404,9 @@ int kl_gguf_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
 
 /* ---- a lazy load ---- */
 
-int kl_gguf_read(struct kl_lazy *z, void *dst, struct kl_error **err) {
+/* Reads the blocks of z and makes its part of them, into dst. */
+static int gguf_read(struct kl_lazy *z, void *dst, struct kl_error **err) {
+    if (!z->blocks) return kl_lazy_read(z, dst, err);
     struct kl_bytes_of what = kl_lazy_bytes_of(z);
     const uint64_t block = (uint64_t)z->blocks->bytes, most = (1 << 20) / block,
                    all = (z->end - z->begin) / block;
@@ -424,3 +426,15 @@ int kl_gguf_read(struct kl_lazy *z, void *dst, struct kl_error **err) {
     kl_free(raw);
     return rc;
 }
+
+static const char *type_name(uint64_t type_id) {
+    const char *name;
+    kl_gguf_type((uint32_t)type_id, &name);
+    return name;
+}
+
+const struct kl_file_format kl_format_gguf = {.suffix = ".gguf",
+                                              .magic = {"GGUF"},
+                                              .open = gguf_open,
+                                              .read = gguf_read,
+                                              .type_name = type_name};

@@ -178,7 +178,7 @@ int kl_save_gguf(const char *path, const struct kl_named *tensors, size_t n,
     else if (header.n > KL_HEADER_MAX)
         rc = kl_fail(err, KL_ELIMIT, "save: the header is over 100 MB");
     else
-        rc = kl_sink_open(&k, (struct kl_dest){.path = path}, ".gguf", err);
+        rc = kl_sink_open(&k, (struct kl_dest){.path = path}, kl_format_gguf.suffix, err);
     if (!rc) {
         rc = kl_sink_write(&k, header.p, header.n, NULL, err);
         if (!rc) rc = write_data(&k, tensors, n, alignment, err);

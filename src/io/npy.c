@@ -218,12 +218,15 @@ static int read_on(void *ctx, void *dst, size_t n, struct kl_error **err) {
     return KL_OK;
 }
 
-int kl_npy_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
+static int npy_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
     struct kl_file_tensor t;
     struct position at = {f->source, 0};
     KL_TRY(kl_npy_read_head(f, "", read_on, &at, size, &t, err));
     return kl_file_add(f, &t, err);
 }
+
+const struct kl_file_format kl_format_npy = {
+    .suffix = ".npy", .magic = {"\x93NUMPY"}, .open = npy_open, .read = kl_lazy_read};
 
 /* ---- writing ---- */
 

@@ -1,7 +1,7 @@
 /* npz.c - reading .npz, a zip archive with one .npy per array, through libzip.
  *
  * A libzip handle serves one thread at a time, so each lane of the source has its own. The first
- * load of a lane opens the handle; kl_npz_open opens that of lane 0, before there are loads. libzip
+ * load of a lane opens the handle; npz_open opens that of lane 0, before there are loads. libzip
  * reads its bytes from our source, so custom readers work and their errors are reported in full. A
  * damaged member fails alone, by its CRC, when it is read. */
 #include <string.h>
@@ -15,7 +15,7 @@
 enum { DEFLATE_MOST = 1032 };
 
 struct lane {
-    struct kl_npz *npz;
+    struct npz *npz;
     struct zip *zip;         /* NULL: not open */
     uint64_t at;             /* position in the source */
     struct kl_lazy *reading; /* the load that reads, for messages; NULL: directory and headers */
@@ -24,8 +24,8 @@ struct lane {
     pid_t user;              /* the process that is reading now; 0: none */
 };
 
-/* A lane belongs to the executor of its stream. Lane 0 belongs to kl_npz_open until it returns. */
-struct kl_npz {
+/* A lane belongs to the executor of its stream. Lane 0 belongs to npz_open until it returns. */
+struct npz {
     _Atomic(uint32_t) refs;
     const struct kl_libzip *lib;
     struct kl_source *source;
@@ -33,13 +33,15 @@ struct kl_npz {
     struct lane lanes[KL_SOURCE_LANES];
 };
 
-struct kl_npz *kl_npz_retain(struct kl_npz *a) {
+static void *npz_retain(void *state) {
+    struct npz *a = state;
     atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
     return a;
 }
 
-void kl_npz_release(struct kl_npz *a) {
-    if (!a || atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1) return;
+static void npz_release(void *state) {
+    struct npz *a = state;
+    if (atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1) return;
     for (int i = 0; i < KL_SOURCE_LANES; i++) {
         if (a->lanes[i].zip) a->lib->discard(a->lanes[i].zip);
         kl_error_release(a->lanes[i].why);
@@ -204,8 +206,10 @@ static int read_value(struct kl_lazy *z, struct member *m, char *dst, struct kl_
     return member_expect_end(m, err);
 }
 
-int kl_npz_read(struct kl_lazy *z, void *dst, struct kl_error **err) {
-    struct lane *l = &z->npz->lanes[z->lane];
+/* Runs on the reader thread of z's lane. */
+static int npz_read(struct kl_lazy *z, void *dst, struct kl_error **err) {
+    struct npz *a = z->state;
+    struct lane *l = &a->lanes[z->lane];
     struct member m;
     KL_TRY(kl_lazy_check(z, err));
     /* A fork happened while libzip was reading. The child opens a new handle; the old one is
@@ -252,8 +256,9 @@ static int check_member(struct kl_file *f, const struct zip_stat *st, uint64_t s
 }
 
 static int add_member(struct kl_file *f, uint64_t index, uint64_t size, struct kl_error **err) {
-    struct lane *l = &f->npz->lanes[0];
-    const struct kl_libzip *lib = f->npz->lib;
+    struct npz *a = f->state;
+    struct lane *l = &a->lanes[0];
+    const struct kl_libzip *lib = a->lib;
     struct zip_stat st = {0};
     struct kl_file_tensor t;
     struct member m;
@@ -266,27 +271,26 @@ static int add_member(struct kl_file *f, uint64_t index, uint64_t size, struct k
     int rc = kl_npy_read_head(f, name, member_read, &m, st.size, &t, err);
     lib->fclose(m.file);
     if (rc) return rc;
-    t.member = true;
     t.index = index;
     t.skip = (uint32_t)t.begin; /* a header is not longer */
     return kl_file_add(f, &t, err);
 }
 
-int kl_npz_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
+static int npz_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
     const struct kl_libzip *lib;
     if (size == 0) return BAD(NULL, "the file is empty");
     if (size == KL_SIZE_UNKNOWN)
         return kl_file_fail(f, KL_EUNSUPPORTED, NULL, err,
                             "npz: the reader does not tell its size");
     KL_TRY(kl_libzip_get(&lib, err));
-    struct kl_npz *a = kl_calloc(1, sizeof *a);
+    struct npz *a = kl_calloc(1, sizeof *a);
     if (!a) return kl_fail_nomem(err);
     atomic_init(&a->refs, 1);
     a->lib = lib;
     a->source = kl_source_retain(f->source);
     a->size = size;
     for (int i = 0; i < KL_SOURCE_LANES; i++) a->lanes[i].npz = a;
-    f->npz = a; /* kl_file_close releases it */
+    f->state = a; /* kl_file_close releases it */
     KL_TRY(lane_open(&a->lanes[0], err));
     int64_t n = lib->get_num_entries(a->lanes[0].zip, 0);
     for (int64_t i = 0; i < n; i++) KL_TRY(add_member(f, (uint64_t)i, size, err));
@@ -294,3 +298,10 @@ int kl_npz_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
     KL_TRY(kl_file_find_twice(f, &twice, err));
     return twice ? BAD(twice, "member '%.100s.npy' appears twice", twice) : KL_OK;
 }
+
+const struct kl_file_format kl_format_npz = {.suffix = ".npz",
+                                             .magic = {"PK\3\4", "PK\5\6"},
+                                             .open = npz_open,
+                                             .read = npz_read,
+                                             .retain = npz_retain,
+                                             .release = npz_release};

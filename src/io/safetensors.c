@@ -329,7 +329,7 @@ static int parse_header(struct kl_file *f, const char *text, uint64_t n, uint64_
     return place_tensors(f, 8 + n, size, err);
 }
 
-int kl_safetensors_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
+static int safetensors_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
     unsigned char prefix[8];
     uint64_t n = 0;
     if (size == 0) return BAD(NULL, "the file is empty");
@@ -348,3 +348,6 @@ int kl_safetensors_open(struct kl_file *f, uint64_t size, struct kl_error **err)
     kl_free(text);
     return rc;
 }
+
+const struct kl_file_format kl_format_safetensors = {
+    .suffix = ".safetensors", .open = safetensors_open, .read = kl_lazy_read};
