@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/op/kernel_desc.h"
 #include "base/op/launch.h"
+#include "base/op/quant_mode.h"
 
 enum kl_scatter_mode {
     KL_SCATTER_ASSIGN,
@@ -20,7 +21,6 @@ enum kl_scatter_mode {
     KL_SCATTER_MIN
 };
 enum { KL_MAX_SPATIAL = 3 };
-enum kl_quant_mode { KL_QUANT_AFFINE, KL_QUANT_MXFP4, KL_QUANT_MXFP8, KL_QUANT_NVFP4 };
 /* What the output of QUANTIZE is. */
 enum kl_quantize_part {
     KL_QUANTIZE_CODES,  /* uint32, packed */

@@ -76,8 +76,8 @@ static inline float number_at(enum kl_quant_mode mode, enum kl_dtype dtype, cons
                               int64_t i) {
     uint16_t half;
     float x;
-    if (mode == KL_QUANT_NVFP4) return kl_e4m3_value((uint8_t)from[i]);
-    if (mode != KL_QUANT_AFFINE) return kl_e8m0_value((uint8_t)from[i]);
+    if (kl_quant_scales_are(mode, KL_SCALES_E4M3)) return kl_e4m3_value((uint8_t)from[i]);
+    if (!kl_quant_has_biases(mode)) return kl_e8m0_value((uint8_t)from[i]);
     if (dtype == KL_F32) {
         memcpy(&x, from + 4 * i, sizeof x);
         return x;
@@ -160,8 +160,8 @@ struct few {
 };
 
 static enum way way_of(const struct qmm *q) {
-    if (q->f.mode == KL_QUANT_AFFINE) return q->f.bits == 4 ? NIBBLES : BYTES;
-    return q->f.bits == 8 ? E4M3 : E2M1;
+    if (kl_quant_has_biases(q->f.mode)) return q->f.bits == 4 ? NIBBLES : BYTES;
+    return kl_quant_numbers_are(q->f.mode, KL_NUMBERS_E4M3) ? E4M3 : E2M1;
 }
 
 /* Whether code e of a word is converted where it stands, 16^e or 256^e times as large as it is,
@@ -320,7 +320,7 @@ static inline __attribute__((always_inline)) void repeat(int times, int64_t n, c
 /* Reads row `row` of w into place i. */
 static inline void load_row(const struct qmm *q, const struct matrices *a, const struct few *r,
                             const struct room *room, int64_t row, int i, struct columns *c) {
-    const int item = q->f.mode != KL_QUANT_AFFINE ? 1 : q->scale_type == KL_F32 ? 4 : 2;
+    const int item = !kl_quant_has_biases(q->f.mode) ? 1 : q->scale_type == KL_F32 ? 4 : 2;
     const int64_t n = r->words;
     const uint8_t *words = a->w + row * q->w_row * 4;
     const char *scales = a->scales + row * q->s_row * item;
@@ -469,7 +469,7 @@ static rows_fn *rows_fn_of(const struct qmm *q) {
                                        {rows_8_f32, rows_8_f16, rows_8_bf16}};
     const int bits = q->f.bits;
     const bool whole = KL_VECTOR == 64 || q->f.group_size * bits / 32 >= LANES;
-    if (q->f.mode == KL_QUANT_AFFINE && (bits == 4 || bits == 8) && q->transpose && q->m <= 2 &&
+    if (kl_quant_has_biases(q->f.mode) && (bits == 4 || bits == 8) && q->transpose && q->m <= 2 &&
         q->n >= 4 && whole)
         return all[bits == 8][q->scale_type == KL_F32 ? 0 : q->scale_type == KL_F16 ? 1 : 2];
 #endif
@@ -527,7 +527,7 @@ static void few_rows(struct qmm *q, const struct kl_launch *alone) {
         const int vectors = q->f.group_size / r.per_word / LANES; /* a power of two, or 0 */
         r.words = q->k / r.per_word;
         r.shift = vectors ? __builtin_ctz((unsigned)vectors) : -1;
-        r.in_place = q->f.mode == KL_QUANT_AFFINE && q->scale_type == KL_F32;
+        r.in_place = kl_quant_has_biases(q->f.mode) && q->scale_type == KL_F32;
         /* Rows are short, so that the processor does not see far enough ahead by itself. */
         r.ahead = MOST_COLS * (1 + AHEAD / (MOST_COLS * 4 * r.words + 1)) * q->w_row;
     }
@@ -750,7 +750,7 @@ static void multiply(struct qmm *q) {
 int kl_cpu_quantized_matmul(struct kl_launch *l) {
     const struct kl_qmm_params *p = l->params;
     const struct kl_arg *out = l->out;
-    const bool affine = p->format.mode == KL_QUANT_AFFINE;
+    const bool affine = kl_quant_has_biases(p->format.mode);
     struct qmm q = {.l = l,
                     .f = p->format,
                     .transpose = p->transpose,
