@@ -1,6 +1,8 @@
-# cmake -DOUT=kernels.c -DDIR=src/backend/gpu/kernels -P embed.cmake: every kernel source as a string, kl_source_<name>.
+# cmake -DOUT=folder -DDIR=src/backend/gpu/kernels -P embed.cmake: every kernel source as a string,
+# kl_source_<name>, in folder/kernels.c and declared in folder/backend/gpu/lower/kernels.h.
 file(GLOB files ${DIR}/*.kl)
-set(text "/* Made by cmake/embed.cmake from the files of src/backend/gpu/kernels. */\n")
+set(head "/* kernels.h - the sources in kernels/ as strings. Made by cmake/embed.cmake. */\n#pragma once\n")
+set(text "/* Made by cmake/embed.cmake from the files of src/backend/gpu/kernels. */\n#include \"backend/gpu/lower/kernels.h\"\n")
 # A part of a source may stand in a file of its own: #include "part.kl", alone on a line.
 set(parts "")
 foreach(file ${files})
@@ -27,6 +29,9 @@ foreach(file ${files})
   string(REPLACE "\\" "\\\\" body "${body}")
   string(REPLACE "\"" "\\\"" body "${body}")
   string(REPLACE "\n" "\\n\"\n\"" body "${body}")
-  string(APPEND text "extern const char kl_source_${name}[];\nconst char kl_source_${name}[] = \"${body}\";\n")
+  string(APPEND head "extern const char kl_source_${name}[];\n")
+  string(APPEND text "const char kl_source_${name}[] = \"${body}\";\n")
 endforeach()
-file(WRITE ${OUT} "${text}")
+file(WRITE ${OUT}/kernels.c "${text}")
+# An unchanged header keeps its time: what includes it is not compiled again for a changed kernel.
+file(CONFIGURE OUTPUT ${OUT}/backend/gpu/lower/kernels.h CONTENT "${head}" @ONLY)

@@ -176,6 +176,7 @@ if has first || [ "$mode" = check ]; then
     stage "format" format
     stage "rows of operations" tools/check/rows.sh
     stage "words of comments" words
+    stage "fields of parameters" tools/check/params.sh
     stage "names of functions" tools/check/names.sh
     stage "kernels that start early" tools/check/kernels.sh
 fi

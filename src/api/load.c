@@ -8,11 +8,9 @@
 #include "io/gguf.h"
 #include "io/io.h"
 
-_Static_assert((int)KEEL_FORMAT_ANY == KL_FORMAT_ANY && (int)KEEL_FORMAT_NPY == KL_FORMAT_NPY &&
-                   (int)KEEL_FORMAT_NPZ == KL_FORMAT_NPZ &&
-                   (int)KEEL_FORMAT_SAFETENSORS == KL_FORMAT_SAFETENSORS &&
-                   (int)KEEL_FORMAT_GGUF == KL_FORMAT_GGUF,
-               "public numbers");
+_Static_assert((int)KEEL_FORMAT_ANY == KL_FORMAT_ANY, "one number");
+#define KL_FORMAT(ID, name) _Static_assert((int)KEEL_FORMAT_##ID == KL_FORMAT_##ID, "one number");
+#include "io/formats.def"
 
 static struct kl_file *in_file(struct kl_call *c, keel_file file) {
     if (!file.ctx) kl_fail(&c->err, KL_EARG, "file is an empty handle");
@@ -67,7 +65,7 @@ int keel_load_cancel(keel_load load) {
 
 /* ---- files ---- */
 static void need_format(struct kl_call *c, int format) {
-    if ((format < KL_FORMAT_ANY || format > KL_FORMAT_GGUF) && !c->err)
+    if ((format < KL_FORMAT_ANY || format >= KL_N_FORMATS) && !c->err)
         kl_fail(&c->err, KL_EARG, "format is %d, not one of enum keel_format", format);
 }
 
@@ -133,9 +131,9 @@ int keel_file_tensor(keel_tensor *tensor, keel_file file, size_t index) {
     return kl_call_end_plain(&c);
 }
 
-/* A .gguf file's metadata have types: only strings have a text here. */
+/* Metadata either have types, in which case only strings have a text here, or are texts. */
 static size_t metadata_count(const struct kl_file *f) {
-    return f->format == KL_FORMAT_GGUF ? f->n_values : f->n_metadata;
+    return f->n_values ? f->n_values : f->n_metadata;
 }
 
 size_t keel_file_n_metadata(keel_file file) {
@@ -150,7 +148,7 @@ int keel_file_metadata(const char **key, const char **value, keel_file file, siz
     struct kl_file *f = in_file(&c, file);
     if (!c.err) need_index(&c, index, metadata_count(f));
     if (!c.err) {
-        const bool typed = f->format == KL_FORMAT_GGUF;
+        const bool typed = f->n_values > 0;
         const struct kl_gguf_value *v = typed ? &f->values[index] : NULL;
         *key = typed ? v->key : f->metadata[index].key;
         *value = !typed ? f->metadata[index].value : v->kind == KL_GGUF_STRING ? v->texts[0] : "";

@@ -1,5 +1,4 @@
-/* file.c - an opened model file of any format, and the lazy arrays of its tensors. A new format
- * needs a kl_*_open in file.h, its first bytes in guess_format, and a case in kl_file_open. */
+/* file.c - an opened model file of any format (formats.def), and the lazy arrays of its tensors. */
 #include "io/file.h"
 
 #include <stdio.h>
@@ -7,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/op/op_params.h"
-#include "io/gguf.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "files are taken as they are, or swapped, on this assumption");
@@ -176,15 +174,26 @@ bool kl_file_tensor_bytes(const struct kl_file_tensor *t, uint64_t *bytes) {
 }
 
 /* ---- opening ---- */
+static const struct kl_file_format *const formats[KL_N_FORMATS] = {
+#define KL_FORMAT(ID, name) [KL_FORMAT_##ID] = &kl_format_##name,
+#include "io/formats.def"
+};
+
+static bool begins_with(const char *first, const struct kl_file_format *format) {
+    for (int i = 0; i < 2 && format->magic[i]; i++)
+        if (!memcmp(first, format->magic[i], strlen(format->magic[i]))) return true;
+    return false;
+}
+
 static int guess_format(struct kl_file *f, uint64_t size, struct kl_error **err) {
-    char magic[6];
-    f->format = KL_FORMAT_SAFETENSORS;
+    char first[KL_MAGIC_MAX] = {0};
     if (size == 0) return kl_file_fail(f, KL_EFORMAT, NULL, err, "the file is empty");
-    if (size < sizeof magic) return KL_OK; /* the reader of .npy then says what is wrong */
-    KL_TRY(kl_source_read_header(f->source, magic, sizeof magic, 0, err));
-    if (!memcmp(magic, "GGUF", 4)) f->format = KL_FORMAT_GGUF;
-    if (!memcmp(magic, "\x93NUMPY", 6)) f->format = KL_FORMAT_NPY;
-    if (!memcmp(magic, "PK\3\4", 4) || !memcmp(magic, "PK\5\6", 4)) f->format = KL_FORMAT_NPZ;
+    /* Of a shorter file, the reader of files that begin with anything says what is wrong. */
+    if (size >= sizeof first) KL_TRY(kl_source_read_header(f->source, first, sizeof first, 0, err));
+    for (int i = KL_FORMAT_ANY + 1; i < KL_N_FORMATS; i++) {
+        if (!formats[i]->magic[0] && f->format == KL_FORMAT_ANY) f->format = (enum kl_format)i;
+        if (begins_with(first, formats[i])) f->format = (enum kl_format)i;
+    }
     return KL_OK;
 }
 
@@ -197,14 +206,7 @@ int kl_file_open(struct kl_file **out, struct kl_source *src, enum kl_format for
     uint64_t size;
     int rc = kl_source_measure(src, &size, err);
     if (!rc && format == KL_FORMAT_ANY) rc = guess_format(f, size, err);
-    if (!rc) {
-        switch (f->format) {
-        case KL_FORMAT_NPY: rc = kl_npy_open(f, size, err); break;
-        case KL_FORMAT_NPZ: rc = kl_npz_open(f, size, err); break;
-        case KL_FORMAT_GGUF: rc = kl_gguf_open(f, size, err); break;
-        default: rc = kl_safetensors_open(f, size, err); break;
-        }
-    }
+    if (!rc) rc = formats[f->format]->open(f, size, err);
     if (rc) {
         kl_file_close(f);
         return rc;
@@ -215,7 +217,7 @@ int kl_file_open(struct kl_file **out, struct kl_source *src, enum kl_format for
 
 void kl_file_close(struct kl_file *f) {
     if (!f) return;
-    kl_npz_release(f->npz);
+    if (f->state) formats[f->format]->release(f->state);
     kl_source_release(f->source);
     while (f->strings) {
         struct kl_chunk *next = f->strings->next;
@@ -273,14 +275,15 @@ int kl_lazy_check(struct kl_lazy *z, struct kl_error **err) {
                         info.file, kl_show(shown, z->name));
 }
 
-static int read_plain(struct kl_lazy *z, char *dst, struct kl_error **err) {
+int kl_lazy_read(struct kl_lazy *z, void *dst, struct kl_error **err) {
     struct kl_bytes_of what = kl_lazy_bytes_of(z);
     for (uint64_t at = 0; at < z->bytes;) {
         KL_TRY(kl_lazy_check(z, err));
         uint64_t left = z->bytes - at;
         size_t n = left < KL_READ_CHUNK ? (size_t)left : KL_READ_CHUNK;
-        KL_TRY(kl_source_read(z->source, dst + at, n, z->begin + at, &what, err));
-        kl_lazy_arrived(z, dst + at, n);
+        char *to = (char *)dst + at;
+        KL_TRY(kl_source_read(z->source, to, n, z->begin + at, &what, err));
+        kl_lazy_arrived(z, to, n);
         at += n;
     }
     return KL_OK;
@@ -293,10 +296,7 @@ static void count(struct kl_lazy *z, enum kl_load_end how) {
 
 static int lazy_run(void *ctx, struct kl_launch *l, struct kl_error **err) {
     struct kl_lazy *z = ctx;
-    void *dst = l->out[0].data;
-    int rc = z->npz      ? kl_npz_read(z, dst, err)
-             : z->blocks ? kl_gguf_read(z, dst, err)
-                         : read_plain(z, dst, err);
+    int rc = z->format->read(z, l->out[0].data, err);
     /* Whoever cancelled may have ended what the reader read from. */
     if (rc && kl_load_cancelled(z->load)) {
         kl_error_release(*err);
@@ -314,7 +314,7 @@ static void lazy_skipped(void *ctx, struct kl_error *why) {
 static void lazy_release(void *ctx) {
     struct kl_lazy *z = ctx;
     count(z, KL_LOAD_SKIPPED); /* nobody asked for the tensor */
-    kl_npz_release(z->npz);
+    if (z->state) z->format->release(z->state);
     kl_source_release(z->source);
     kl_load_release(z->load);
     kl_free(z);
@@ -325,16 +325,17 @@ static int lazy_new(struct kl_lazy **out, struct kl_file *f, const struct kl_fil
     size_t name_bytes = strlen(t->name) + 1;
     struct kl_lazy *z = kl_malloc(sizeof *z + name_bytes);
     if (!z) return kl_fail_nomem(err);
+    const struct kl_file_format *format = formats[f->format];
     *z = (struct kl_lazy){.source = kl_source_retain(f->source),
                           .load = load ? kl_load_retain(load) : NULL,
-                          .npz = t->member ? kl_npz_retain(f->npz) : NULL,
-                          .index = t->member ? t->index : 0,
+                          .format = format,
+                          .state = f->state ? format->retain(f->state) : NULL,
+                          .index = t->index,
                           .skip = t->skip,
                           .begin = t->begin,
                           .end = t->end,
                           .bytes = t->bytes,
                           .dtype = t->dtype,
-                          .blocks = t->member ? NULL : t->blocks,
                           .part = t->part,
                           .swap = t->swap};
     memcpy(z->name, t->name, name_bytes);
@@ -391,8 +392,7 @@ static int refused_array(struct kl_array **out, struct kl_file *f, const struct 
                          struct kl_load *load, struct kl_error **err) {
     const char *label = kl_source_label(f->source);
     char shown[KL_SHOWN];
-    const char *type;
-    kl_gguf_type((uint32_t)t->type_id, &type);
+    const char *type = formats[f->format]->type_name(t->type_id);
     struct kl_error_info info = {
         .code = KL_EUNSUPPORTED, .op = "load", .tensor = t->name, .file = label};
     struct kl_error *why =

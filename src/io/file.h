@@ -35,12 +35,26 @@ int kl_file_fail(struct kl_file *f, int code, const char *tensor, struct kl_erro
  * extent counts as one here, so that no stride overflows either. */
 bool kl_file_tensor_bytes(const struct kl_file_tensor *t, uint64_t *bytes);
 
-/* One function for each format: reads the header and fills f. *size is the size of the source, or
- * KL_SIZE_UNKNOWN. */
-int kl_npy_open(struct kl_file *f, uint64_t size, struct kl_error **err);
-int kl_npz_open(struct kl_file *f, uint64_t size, struct kl_error **err);
-int kl_safetensors_open(struct kl_file *f, uint64_t size, struct kl_error **err);
-int kl_gguf_open(struct kl_file *f, uint64_t size, struct kl_error **err);
+/* ---- a format: what file.c calls, and all that it knows of one ---- */
+struct kl_lazy;
+enum { KL_MAGIC_MAX = 6 };
+struct kl_file_format {
+    const char *suffix; /* of the names of its files */
+    /* A file begins with one of these texts of at most KL_MAGIC_MAX bytes, without a zero.
+     * The one format that has none is that of all other files. */
+    const char *magic[2];
+    /* Reads the header and fills f. size: of the source, or KL_SIZE_UNKNOWN. */
+    int (*open)(struct kl_file *f, uint64_t size, struct kl_error **err);
+    /* Reads the value of z into dst, on the reader thread of z's reader. */
+    int (*read)(struct kl_lazy *z, void *dst, struct kl_error **err);
+    /* References to f->state: one of f, one of each lazy load. NULL where `open` sets none. */
+    void *(*retain)(void *state);
+    void (*release)(void *state);
+    /* The name of a type of tensors that are refused, NULL when it is unknown. NULL: none are. */
+    const char *(*type_name)(uint64_t type_id);
+};
+#define KL_FORMAT(ID, name) extern const struct kl_file_format kl_format_##name;
+#include "io/formats.def"
 
 /* Reads the header of one .npy, in a file or in a member of an archive. `read` must give exactly
  * the next n bytes; `avail` is the number of bytes that there are, or KL_SIZE_UNKNOWN. Sets
@@ -60,14 +74,18 @@ enum { KL_READ_CHUNK = 8 << 20 }; /* bytes read between two tests of the cancell
 struct kl_lazy {
     struct kl_source *source;
     struct kl_load *load; /* may be NULL */
-    struct kl_npz *npz;   /* the archive, when it is read through one, else NULL */
+    const struct kl_file_format *format;
+    void *state; /* a reference to that of the file; may be NULL */
     int reader;
-    uint64_t index, skip;
+    uint64_t skip;
     uint64_t begin, end; /* bytes in the source, or in the member */
     uint64_t bytes;      /* size of the value */
     uint8_t dtype;
-    const struct kl_gguf_type *blocks; /* NULL: the bytes are the elements */
-    int part;                          /* enum kl_gguf_part */
+    union { /* as in struct kl_file_tensor */
+        uint64_t index;
+        const struct kl_gguf_type *blocks;
+    };
+    int part; /* enum kl_gguf_part */
     bool swap;
     bool counted; /* it has been counted in load */
     char name[];
@@ -79,13 +97,8 @@ int kl_lazy_check(struct kl_lazy *z, struct kl_error **err);
 void kl_lazy_arrived(struct kl_lazy *z, void *p, size_t n);
 struct kl_bytes_of kl_lazy_bytes_of(const struct kl_lazy *z);
 
-/* gguf.c: reads the blocks of z and makes its part of them, into dst. */
-int kl_gguf_read(struct kl_lazy *z, void *dst, struct kl_error **err);
-
-/* npz.c: reads the whole value of z into dst. Runs on the thread that runs z's reader stream. */
-int kl_npz_read(struct kl_lazy *z, void *dst, struct kl_error **err);
-struct kl_npz *kl_npz_retain(struct kl_npz *a);
-void kl_npz_release(struct kl_npz *a); /* NULL is fine */
+/* The `read` of formats in whose files the bytes from z->begin on are the elements. */
+int kl_lazy_read(struct kl_lazy *z, void *dst, struct kl_error **err);
 
 /* load.c */
 bool kl_load_cancelled(struct kl_load *l); /* l may be NULL, here and in the functions below */

@@ -93,23 +93,37 @@ static int take_name(struct reader *r, const char **text, const char *what, uint
 /* ---- metadata ---- */
 
 enum { N_TYPES = 13 };
-static const enum kl_dtype value_dtypes[N_TYPES] = {KL_U8,  KL_I8,  KL_U16,  KL_I16,  KL_U32,
-                                                    KL_I32, KL_F32, KL_BOOL, KL_BOOL, KL_BOOL,
-                                                    KL_U64, KL_I64, KL_F64};
+
+int kl_gguf_value_type(enum kl_dtype dtype) {
+    static const int8_t types[KL_N_DTYPES] = {
+#define KL_DTYPE(ID, mlx, name, bytes, kind, dialect, cuda, npy, safetensors, gguf, gguf_value) \
+    [KL_##ID] = gguf_value,
+#include "base/number/dtype.def"
+    };
+    return types[dtype];
+}
+
+/* The dtype of a type of metadata below N_TYPES that is numbers. */
+static enum kl_dtype value_dtype(uint32_t type) {
+    int d = 0;
+    while (d < KL_N_DTYPES - 1 && kl_gguf_value_type((enum kl_dtype)d) != (int)type) d++;
+    return (enum kl_dtype)d;
+}
 
 static int take_numbers(struct reader *r, struct kl_gguf_value *v, uint32_t type, uint64_t n) {
-    const size_t item = kl_dtype_size(value_dtypes[type]);
+    const enum kl_dtype dtype = value_dtype(type);
+    const size_t item = kl_dtype_size(dtype);
     if (n > left(r) / item)
         return BAD("'%.100s': %llu numbers do not fit", v->key, (unsigned long long)n);
     if (n > INT32_MAX) return BAD("'%.100s' has over 2147483647 numbers", v->key);
     unsigned char *p = kl_file_alloc(r->f, n * item, item);
     if (!p) return kl_fail_nomem(r->err);
     KL_TRY(take(r, p, n * item));
-    if (value_dtypes[type] == KL_BOOL)
+    if (dtype == KL_BOOL)
         for (uint64_t i = 0; i < n; i++)
             if (p[i] > 1) return BAD("'%.100s': a bool is %d", v->key, p[i]);
     v->kind = KL_GGUF_ARRAY;
-    v->dtype = (uint8_t)value_dtypes[type];
+    v->dtype = (uint8_t)dtype;
     v->data = p;
     v->n = (uint32_t)n;
     return KL_OK;
@@ -371,7 +385,7 @@ static int read_all(struct reader *r) {
     return take_tensors(r, n_tensors, alignment);
 }
 
-int kl_gguf_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
+static int gguf_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
     struct reader r = {.f = f,
                        .size = size,
                        .err = err,
@@ -390,7 +404,9 @@ int kl_gguf_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
 
 /* ---- a lazy load ---- */
 
-int kl_gguf_read(struct kl_lazy *z, void *dst, struct kl_error **err) {
+/* Reads the blocks of z and makes its part of them, into dst. */
+static int gguf_read(struct kl_lazy *z, void *dst, struct kl_error **err) {
+    if (!z->blocks) return kl_lazy_read(z, dst, err);
     struct kl_bytes_of what = kl_lazy_bytes_of(z);
     const uint64_t block = (uint64_t)z->blocks->bytes, most = (1 << 20) / block,
                    all = (z->end - z->begin) / block;
@@ -410,3 +426,15 @@ int kl_gguf_read(struct kl_lazy *z, void *dst, struct kl_error **err) {
     kl_free(raw);
     return rc;
 }
+
+static const char *type_name(uint64_t type_id) {
+    const char *name;
+    kl_gguf_type((uint32_t)type_id, &name);
+    return name;
+}
+
+const struct kl_file_format kl_format_gguf = {.suffix = ".gguf",
+                                              .magic = {"GGUF"},
+                                              .open = gguf_open,
+                                              .read = gguf_read,
+                                              .type_name = type_name};

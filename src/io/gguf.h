@@ -32,6 +32,10 @@ struct kl_gguf_type {
 };
 /* NULL: not a type that is taken. *name: the name of any type that is known, else NULL. */
 const struct kl_gguf_type *kl_gguf_type(uint32_t id, const char **name);
+/* The type whose bytes are numbers of dtype; NULL: the format has none. */
+const struct kl_gguf_type *kl_gguf_plain_type(enum kl_dtype dtype);
+/* The number of the type of metadata that are numbers of dtype; -1: the format has none. */
+int kl_gguf_value_type(enum kl_dtype dtype);
 
 /* The part of a tensor's blocks that an array is made of. The first three are the parts of affine
  * quantization with groups of 32: w = scale * code + bias. */

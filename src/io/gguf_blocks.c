@@ -120,16 +120,19 @@ static void q6_k(float *y, const unsigned char *b) {
 }
 
 static const struct kl_gguf_type types[] = {
-    {"F32", 0, 1, 4, KL_F32, 0, NULL},         {"F16", 1, 1, 2, KL_F16, 0, NULL},
     {"Q4_0", 2, 32, 18, KL_F16, 4, q4_0},      {"Q4_1", 3, 32, 20, KL_F16, 4, q4_1},
     {"Q5_0", 6, 32, 22, KL_F16, 0, q5_0},      {"Q5_1", 7, 32, 24, KL_F16, 0, q5_1},
     {"Q8_0", 8, 32, 34, KL_F16, 8, q8_0},      {"Q2_K", 10, 256, 84, KL_F16, 0, q2_k},
     {"Q3_K", 11, 256, 110, KL_F16, 0, q3_k},   {"Q4_K", 12, 256, 144, KL_F16, 0, q4_k},
     {"Q5_K", 13, 256, 176, KL_F16, 0, q5_k},   {"Q6_K", 14, 256, 210, KL_F16, 0, q6_k},
-    {"IQ4_NL", 20, 32, 18, KL_F16, 0, iq4_nl}, {"I8", 24, 1, 1, KL_I8, 0, NULL},
-    {"I16", 25, 1, 2, KL_I16, 0, NULL},        {"I32", 26, 1, 4, KL_I32, 0, NULL},
-    {"I64", 27, 1, 8, KL_I64, 0, NULL},        {"F64", 28, 1, 8, KL_F64, 0, NULL},
-    {"BF16", 30, 1, 2, KL_BF16, 0, NULL},
+    {"IQ4_NL", 20, 32, 18, KL_F16, 0, iq4_nl},
+};
+/* The types that are dtypes; those that the format has not have the id NO_ID. */
+#define NO_ID ((uint32_t)-1)
+static const struct kl_gguf_type plain_types[KL_N_DTYPES] = {
+#define KL_DTYPE(ID, mlx, name, bytes, kind, dialect, cuda, npy, safetensors, gguf, ...) \
+    [KL_##ID] = {#safetensors, (uint32_t)gguf, 1, bytes, KL_##ID, 0, NULL},
+#include "base/number/dtype.def"
 };
 static const struct {
     uint32_t id;
@@ -145,9 +148,18 @@ const struct kl_gguf_type *kl_gguf_type(uint32_t id, const char **name) {
         *name = types[i].name;
         return &types[i];
     }
+    for (int i = 0; i < KL_N_DTYPES && id != NO_ID; i++) {
+        if (plain_types[i].id != id) continue;
+        *name = plain_types[i].name;
+        return &plain_types[i];
+    }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].id == id) *name = others[i].name;
     return NULL;
+}
+
+const struct kl_gguf_type *kl_gguf_plain_type(enum kl_dtype dtype) {
+    return plain_types[dtype].id == NO_ID ? NULL : &plain_types[dtype];
 }
 
 size_t kl_gguf_part_bytes(const struct kl_gguf_type *t, enum kl_gguf_part part) {

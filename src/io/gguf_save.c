@@ -42,40 +42,8 @@ static void put_string(struct text *t, const char *s) {
     put(t, s, strlen(s));
 }
 
-/* The number of a type of metadata; -1: the format has none for the dtype. */
-static int value_type(enum kl_dtype d) {
-    switch (d) {
-    case KL_U8: return 0;
-    case KL_I8: return 1;
-    case KL_U16: return 2;
-    case KL_I16: return 3;
-    case KL_U32: return 4;
-    case KL_I32: return 5;
-    case KL_F32: return 6;
-    case KL_BOOL: return 7;
-    case KL_U64: return 10;
-    case KL_I64: return 11;
-    case KL_F64: return 12;
-    default: return -1;
-    }
-}
-
-static int tensor_type(enum kl_dtype d) {
-    switch (d) {
-    case KL_F32: return 0;
-    case KL_F16: return 1;
-    case KL_I8: return 24;
-    case KL_I16: return 25;
-    case KL_I32: return 26;
-    case KL_I64: return 27;
-    case KL_F64: return 28;
-    case KL_BF16: return 30;
-    default: return -1;
-    }
-}
-
 static void put_value(struct text *t, const struct kl_gguf_value *v) {
-    const int type = v->kind == KL_GGUF_ARRAY ? value_type(v->dtype) : KL_GGUF_TYPE_STRING;
+    const int type = v->kind == KL_GGUF_ARRAY ? kl_gguf_value_type(v->dtype) : KL_GGUF_TYPE_STRING;
     put_string(t, v->key);
     if (v->kind == KL_GGUF_STRINGS || (v->kind == KL_GGUF_ARRAY && v->is_list)) {
         put_u32(t, KL_GGUF_TYPE_ARRAY);
@@ -116,7 +84,7 @@ static void put_header(struct text *t, const struct kl_named *tensors, size_t n,
         put_string(t, tensors[i].name);
         put_u32(t, (uint32_t)x->ndim);
         for (int d = x->ndim - 1; d >= 0; d--) put_u64(t, (uint64_t)x->dims[d]);
-        put_u32(t, (uint32_t)tensor_type(x->dtype));
+        put_u32(t, kl_gguf_plain_type(x->dtype)->id);
         put_u64(t, at);
         at = aligned(at + (uint64_t)x->size * kl_dtype_size(x->dtype), alignment);
     }
@@ -149,7 +117,7 @@ static int check(const struct kl_named *tensors, size_t n, const struct kl_gguf_
         const struct kl_tensor *t = &tensors[i].array->t;
         KL_TRY(
             check_name(names[i] = tensors[i].name, KL_GGUF_MAX_NAME, "the name of a tensor", err));
-        if (tensor_type(t->dtype) < 0)
+        if (!kl_gguf_plain_type(t->dtype))
             return kl_fail(err, KL_EDTYPE,
                            "save: '%.100s' is of %s; a .gguf file takes int8, int16, int32, int64, "
                            "float16, bfloat16, float32 and float64",
@@ -162,7 +130,7 @@ static int check(const struct kl_named *tensors, size_t n, const struct kl_gguf_
     for (size_t i = 0; i < n_metadata; i++) {
         const struct kl_gguf_value *v = &metadata[i];
         KL_TRY(check_name(names[i] = v->key, KL_GGUF_MAX_KEY, "a key of the metadata", err));
-        if (v->kind == KL_GGUF_ARRAY && value_type(v->dtype) < 0)
+        if (v->kind == KL_GGUF_ARRAY && kl_gguf_value_type(v->dtype) < 0)
             return kl_fail(err, KL_EDTYPE,
                            "save: the metadata '%.100s' is of %s; a .gguf file takes bool, "
                            "integers, float32 and float64",
@@ -210,7 +178,7 @@ int kl_save_gguf(const char *path, const struct kl_named *tensors, size_t n,
     else if (header.n > KL_HEADER_MAX)
         rc = kl_fail(err, KL_ELIMIT, "save: the header is over 100 MB");
     else
-        rc = kl_sink_open(&k, (struct kl_dest){.path = path}, ".gguf", err);
+        rc = kl_sink_open(&k, (struct kl_dest){.path = path}, kl_format_gguf.suffix, err);
     if (!rc) {
         rc = kl_sink_write(&k, header.p, header.n, NULL, err);
         if (!rc) rc = write_data(&k, tensors, n, alignment, err);

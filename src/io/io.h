@@ -85,11 +85,10 @@ void kl_load_get(struct kl_load *l, struct kl_load_progress *p);
 
 /* ---- files ---- */
 enum kl_format {
-    KL_FORMAT_ANY, /* the first 6 bytes tell the format */
-    KL_FORMAT_NPY,
-    KL_FORMAT_NPZ,
-    KL_FORMAT_SAFETENSORS,
-    KL_FORMAT_GGUF
+    KL_FORMAT_ANY, /* the first bytes tell the format */
+#define KL_FORMAT(ID, name) KL_FORMAT_##ID,
+#include "io/formats.def"
+    KL_N_FORMATS
 };
 
 struct kl_pair {
@@ -106,12 +105,11 @@ struct kl_file_tensor {
     bool swap;     /* the bytes are in the other byte order */
     bool fortran;  /* the elements are column-major */
     bool missing;  /* the source is known to end before `end` */
-    bool member;   /* it is read through the archive, as member `index` */
     bool refused;  /* it cannot be read, because it is of type `type_id` */
     uint8_t part;  /* what is made of `blocks` */
     uint32_t skip; /* header bytes before the data within the member */
     union {
-        uint64_t index;
+        uint64_t index; /* of the member of an archive */
         uint64_t type_id;
         const struct kl_gguf_type *blocks; /* the data are blocks of this type; else NULL */
     };
@@ -125,7 +123,7 @@ struct kl_file {
     struct kl_pair *metadata; /* sorted by key */
     size_t n_values;
     struct kl_gguf_value *values; /* metadata with types (io/gguf.h), sorted by key */
-    struct kl_npz *npz;           /* the open archive, else NULL */
+    void *state;                  /* what the format's reader keeps for loads, else NULL */
     size_t cap;                   /* capacity of tensors */
     struct kl_chunk *strings;     /* the memory of names, dims and metadata */
 };

@@ -82,14 +82,20 @@ static int take_shape(struct cursor *c, struct kl_file_tensor *t) {
     return KL_OK;
 }
 
-static const struct {
-    char text[4];
-    enum kl_dtype dtype;
-} descriptions[] = {
-    {"b1", KL_BOOL}, {"?", KL_BOOL}, {"u1", KL_U8},  {"u2", KL_U16},  {"u4", KL_U32},
-    {"u8", KL_U64},  {"i1", KL_I8},  {"i2", KL_I16}, {"i4", KL_I32},  {"i8", KL_I64},
-    {"f2", KL_F16},  {"f4", KL_F32}, {"f8", KL_F64}, {"V2", KL_BF16}, {"c8", KL_C64},
+/* By enum kl_dtype. NumPy writes b1 for bool and reads ? as well. */
+static const char *const descriptions[KL_N_DTYPES] = {
+#define KL_DTYPE(ID, mlx, name, bytes, kind, dialect, cuda, npy, ...) [KL_##ID] = #npy,
+#include "base/number/dtype.def"
 };
+
+/* KL_N_DTYPES: there is none. */
+static int dtype_described(const char *text, size_t n) {
+    int d = 0;
+    if (n == 1 && *text == '?') return KL_BOOL;
+    while (d < KL_N_DTYPES && (n != strlen(descriptions[d]) || memcmp(text, descriptions[d], n)))
+        d++;
+    return d;
+}
 
 static int take_descr(struct cursor *c, struct kl_file_tensor *t) {
     const char *text;
@@ -102,10 +108,9 @@ static int take_descr(struct cursor *c, struct kl_file_tensor *t) {
     const char *name = text;
     size_t name_n = n;
     if (n && strchr("<>|=", *text)) name++, name_n--;
-    for (size_t i = 0; i < sizeof descriptions / sizeof *descriptions; i++) {
-        if (name_n != strlen(descriptions[i].text) || memcmp(name, descriptions[i].text, name_n))
-            continue;
-        t->dtype = descriptions[i].dtype;
+    const int dtype = dtype_described(name, name_n);
+    if (dtype < KL_N_DTYPES) {
+        t->dtype = (enum kl_dtype)dtype;
         t->swap = n && *text == '>' && kl_dtype_size(t->dtype) > 1;
         return KL_OK;
     }
@@ -213,12 +218,15 @@ static int read_on(void *ctx, void *dst, size_t n, struct kl_error **err) {
     return KL_OK;
 }
 
-int kl_npy_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
+static int npy_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
     struct kl_file_tensor t;
     struct position at = {f->source, 0};
     KL_TRY(kl_npy_read_head(f, "", read_on, &at, size, &t, err));
     return kl_file_add(f, &t, err);
 }
+
+const struct kl_file_format kl_format_npy = {
+    .suffix = ".npy", .magic = {"\x93NUMPY"}, .open = npy_open, .read = kl_lazy_read};
 
 /* ---- writing ---- */
 
@@ -226,13 +234,11 @@ int kl_npy_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
  * then 1 to 64 spaces so that the data begins at a multiple of 64. */
 size_t kl_npy_write_head(char head[KL_NPY_HEAD_MAX], enum kl_dtype dtype, int ndim,
                          const int *dims) {
-    const char *name = "";
-    for (size_t i = 0; i < sizeof descriptions / sizeof *descriptions && !*name; i++)
-        if (descriptions[i].dtype == dtype) name = descriptions[i].text;
     char order = kl_dtype_size(dtype) == 1 ? '|' : '<';
     size_t n = 10;
     n += (size_t)snprintf(head + n, KL_NPY_HEAD_MAX - n,
-                          "{'descr': '%c%s', 'fortran_order': False, 'shape': (", order, name);
+                          "{'descr': '%c%s', 'fortran_order': False, 'shape': (", order,
+                          descriptions[dtype]);
     for (int i = 0; i < ndim; i++) {
         int digits = snprintf(head + n, KL_NPY_HEAD_MAX - n, "%d", dims[i]);
         n += (size_t)digits;

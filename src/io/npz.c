@@ -1,9 +1,10 @@
 /* npz.c - reading .npz, a zip archive with one .npy per array, through libzip.
  *
  * A libzip handle serves one thread at a time, so each reader stream of the source has its own. The
- * first load of a reader opens the handle; kl_npz_open opens that of reader 0, before there are
- * loads. libzip reads its bytes from our source, so readers of the user work and their errors are
- * reported in full. A damaged member fails alone, by its CRC, when it is read. */
+ * first load of a reader opens the handle; npz_open opens that of reader 0, before there are loads.
+ * libzip reads its bytes from our source, so readers of the user work and their errors are reported
+ * in full. A
+ * damaged member fails alone, by its CRC, when it is read. */
 #include <string.h>
 #include <unistd.h>
 
@@ -15,7 +16,7 @@
 enum { DEFLATE_MOST = 1032 };
 
 struct reader {
-    struct kl_npz *npz;
+    struct npz *npz;
     struct zip *zip;         /* NULL: not open */
     uint64_t at;             /* position in the source */
     struct kl_lazy *reading; /* the load that reads, for messages; NULL: directory and headers */
@@ -24,8 +25,8 @@ struct reader {
     pid_t user;              /* the process that is reading now; 0: none */
 };
 
-/* A reader belongs to the executor of its stream; reader 0 to kl_npz_open until it returns. */
-struct kl_npz {
+/* A reader belongs to the executor of its stream. Reader 0 belongs to npz_open until it returns. */
+struct npz {
     _Atomic(uint32_t) refs;
     const struct kl_libzip *lib;
     struct kl_source *source;
@@ -33,13 +34,15 @@ struct kl_npz {
     struct reader readers[KL_SOURCE_READERS];
 };
 
-struct kl_npz *kl_npz_retain(struct kl_npz *a) {
+static void *npz_retain(void *state) {
+    struct npz *a = state;
     atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
     return a;
 }
 
-void kl_npz_release(struct kl_npz *a) {
-    if (!a || atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1) return;
+static void npz_release(void *state) {
+    struct npz *a = state;
+    if (atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1) return;
     for (int i = 0; i < KL_SOURCE_READERS; i++) {
         if (a->readers[i].zip) a->lib->discard(a->readers[i].zip);
         kl_error_release(a->readers[i].why);
@@ -205,8 +208,10 @@ static int read_value(struct kl_lazy *z, struct member *m, char *dst, struct kl_
     return member_expect_end(m, err);
 }
 
-int kl_npz_read(struct kl_lazy *z, void *dst, struct kl_error **err) {
-    struct reader *l = &z->npz->readers[z->reader];
+/* Runs on the thread that runs z's reader stream. */
+static int npz_read(struct kl_lazy *z, void *dst, struct kl_error **err) {
+    struct npz *a = z->state;
+    struct reader *l = &a->readers[z->reader];
     struct member m;
     KL_TRY(kl_lazy_check(z, err));
     /* A fork happened while libzip was reading. The child opens a new handle; the old one is
@@ -253,8 +258,9 @@ static int check_member(struct kl_file *f, const struct zip_stat *st, uint64_t s
 }
 
 static int add_member(struct kl_file *f, uint64_t index, uint64_t size, struct kl_error **err) {
-    struct reader *l = &f->npz->readers[0];
-    const struct kl_libzip *lib = f->npz->lib;
+    struct npz *a = f->state;
+    struct reader *l = &a->readers[0];
+    const struct kl_libzip *lib = a->lib;
     struct zip_stat st = {0};
     struct kl_file_tensor t;
     struct member m;
@@ -267,27 +273,26 @@ static int add_member(struct kl_file *f, uint64_t index, uint64_t size, struct k
     int rc = kl_npy_read_head(f, name, member_read, &m, st.size, &t, err);
     lib->fclose(m.file);
     if (rc) return rc;
-    t.member = true;
     t.index = index;
     t.skip = (uint32_t)t.begin; /* a header is not longer */
     return kl_file_add(f, &t, err);
 }
 
-int kl_npz_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
+static int npz_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
     const struct kl_libzip *lib;
     if (size == 0) return BAD(NULL, "the file is empty");
     if (size == KL_SIZE_UNKNOWN)
         return kl_file_fail(f, KL_EUNSUPPORTED, NULL, err,
                             "npz: the reader does not tell its size");
     KL_TRY(kl_libzip_get(&lib, err));
-    struct kl_npz *a = kl_calloc(1, sizeof *a);
+    struct npz *a = kl_calloc(1, sizeof *a);
     if (!a) return kl_fail_nomem(err);
     atomic_init(&a->refs, 1);
     a->lib = lib;
     a->source = kl_source_retain(f->source);
     a->size = size;
     for (int i = 0; i < KL_SOURCE_READERS; i++) a->readers[i].npz = a;
-    f->npz = a; /* kl_file_close releases it */
+    f->state = a; /* kl_file_close releases it */
     KL_TRY(reader_open(&a->readers[0], err));
     int64_t n = lib->get_num_entries(a->readers[0].zip, 0);
     for (int64_t i = 0; i < n; i++) KL_TRY(add_member(f, (uint64_t)i, size, err));
@@ -295,3 +300,10 @@ int kl_npz_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
     KL_TRY(kl_file_find_twice(f, &twice, err));
     return twice ? BAD(twice, "member '%.100s.npy' appears twice", twice) : KL_OK;
 }
+
+const struct kl_file_format kl_format_npz = {.suffix = ".npz",
+                                             .magic = {"PK\3\4", "PK\5\6"},
+                                             .open = npz_open,
+                                             .read = npz_read,
+                                             .retain = npz_retain,
+                                             .release = npz_release};

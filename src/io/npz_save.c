@@ -166,7 +166,7 @@ int kl_save_npz(const char *path, const struct kl_named *tensors, size_t n, bool
         if (!strcmp(sorted[i - 1].name, sorted[i].name))
             rc = kl_fail(err, KL_EARG, "save: '%.100s' is given twice", sorted[i].name);
     struct kl_sink k;
-    if (!rc) rc = kl_sink_open(&k, (struct kl_dest){.path = path}, ".npz", err);
+    if (!rc) rc = kl_sink_open(&k, (struct kl_dest){.path = path}, kl_format_npz.suffix, err);
     if (!rc) {
         rc = n ? write_members(lib, &k, members, sorted, n, compressed, err) : write_empty(&k, err);
         if (!rc)

@@ -16,9 +16,9 @@
 
 /* The name of each dtype in the format, by enum kl_dtype. */
 const char *const kl_safetensors_dtypes[KL_N_DTYPES] = {
-    [KL_BOOL] = "BOOL", [KL_U8] = "U8",   [KL_U16] = "U16",   [KL_U32] = "U32", [KL_U64] = "U64",
-    [KL_I8] = "I8",     [KL_I16] = "I16", [KL_I32] = "I32",   [KL_I64] = "I64", [KL_F16] = "F16",
-    [KL_F32] = "F32",   [KL_F64] = "F64", [KL_BF16] = "BF16", [KL_C64] = "C64",
+#define KL_DTYPE(ID, mlx, name, bytes, kind, dialect, cuda, npy, safetensors, ...) \
+    [KL_##ID] = #safetensors,
+#include "base/number/dtype.def"
 };
 
 /* Numbers of 8 bits that are no dtype here; they are loaded as the bytes that they are, for
@@ -329,7 +329,7 @@ static int parse_header(struct kl_file *f, const char *text, uint64_t n, uint64_
     return place_tensors(f, 8 + n, size, err);
 }
 
-int kl_safetensors_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
+static int safetensors_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
     unsigned char prefix[8];
     uint64_t n = 0;
     if (size == 0) return BAD(NULL, "the file is empty");
@@ -348,3 +348,6 @@ int kl_safetensors_open(struct kl_file *f, uint64_t size, struct kl_error **err)
     kl_free(text);
     return rc;
 }
+
+const struct kl_file_format kl_format_safetensors = {
+    .suffix = ".safetensors", .open = safetensors_open, .read = kl_lazy_read};

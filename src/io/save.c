@@ -56,7 +56,7 @@ int kl_save_npy(struct kl_dest to, struct kl_array *a, struct kl_error **err) {
     struct kl_sink k;
     char head[KL_NPY_HEAD_MAX];
     KL_TRY(kl_save_prepare(&one, 1, err));
-    KL_TRY(kl_sink_open(&k, to, ".npy", err));
+    KL_TRY(kl_sink_open(&k, to, kl_format_npy.suffix, err));
     size_t n = kl_npy_write_head(head, a->t.dtype, a->t.ndim, a->t.dims);
     int rc = kl_sink_write(&k, head, n, NULL, err);
     if (!rc) rc = kl_sink_array(&k, a, NULL, err);
@@ -145,7 +145,7 @@ static int write_header(struct kl_sink *k, const char *text, struct kl_error **e
 static int write_safetensors(struct kl_dest to, const struct kl_named *tensors, size_t n,
                              const char *text, struct kl_error **err) {
     struct kl_sink k;
-    KL_TRY(kl_sink_open(&k, to, ".safetensors", err));
+    KL_TRY(kl_sink_open(&k, to, kl_format_safetensors.suffix, err));
     int rc = write_header(&k, text, err);
     for (size_t i = 0; i < n && !rc; i++)
         rc = kl_sink_array(&k, tensors[i].array, tensors[i].name, err);

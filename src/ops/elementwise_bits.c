@@ -58,11 +58,6 @@ int kl_right_shift(struct kl_array **out, struct kl_array *a, struct kl_array *b
 
 /* ---- e4m3 ---- */
 
-int kl_to_fp8(struct kl_array **out, struct kl_array *x, struct kl_stream *s,
-              struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_TO_FP8, x, s, err);
-}
-
 int kl_from_fp8(struct kl_array **out, struct kl_array *x, int dtype, struct kl_stream *s,
                 struct kl_error **err) {
     struct kl_array *y;

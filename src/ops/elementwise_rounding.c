@@ -7,15 +7,6 @@
 #include "ops/build/terms.h"
 #include "ops/ops.h"
 
-int kl_floor(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-             struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_FLOOR, a, s, err);
-}
-
-int kl_ceil(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_CEIL, a, s, err);
-}
-
 /* Integers and bools are whole numbers already. */
 static int round_whole(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                        struct kl_error **err) {
@@ -92,10 +83,6 @@ int kl_round(struct kl_array **out, struct kl_array *a, int decimals, struct kl_
     return inexact ? round_float(out, a, decimals, s, err) : round_int(out, a, -decimals, s, err);
 }
 
-int kl_sign(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_SIGN, a, s, err);
-}
-
 /* ---- division ---- */
 
 static int division(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
@@ -142,15 +129,6 @@ int kl_divmod(struct kl_array **out_0, struct kl_array **out_1, struct kl_array 
 }
 
 /* ---- parts of complex numbers ---- */
-
-int kl_conjugate(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-                 struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_CONJUGATE, a, s, err);
-}
-
-int kl_real(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_REAL, a, s, err);
-}
 
 int kl_imag(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));

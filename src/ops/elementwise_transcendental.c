@@ -4,101 +4,6 @@
 #include "ops/build/terms.h"
 #include "ops/ops.h"
 
-int kl_sin(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_SIN, a, s, err);
-}
-
-int kl_sinc(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_SINC, a, s, err);
-}
-
-int kl_cos(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_COS, a, s, err);
-}
-
-int kl_tan(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_TAN, a, s, err);
-}
-
-int kl_arcsin(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-              struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_ARCSIN, a, s, err);
-}
-
-int kl_arccos(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-              struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_ARCCOS, a, s, err);
-}
-
-int kl_arctan(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-              struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_ARCTAN, a, s, err);
-}
-
-int kl_sinh(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_SINH, a, s, err);
-}
-
-int kl_cosh(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_COSH, a, s, err);
-}
-
-int kl_tanh(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_TANH, a, s, err);
-}
-
-int kl_arcsinh(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-               struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_ARCSINH, a, s, err);
-}
-
-int kl_arccosh(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-               struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_ARCCOSH, a, s, err);
-}
-
-int kl_arctanh(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-               struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_ARCTANH, a, s, err);
-}
-
-int kl_expm1(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-             struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_EXPM1, a, s, err);
-}
-
-int kl_log1p(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-             struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_LOG1P, a, s, err);
-}
-
-int kl_log2(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_LOG2, a, s, err);
-}
-
-int kl_log10(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-             struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_LOG10, a, s, err);
-}
-
-int kl_rsqrt(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-             struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_RSQRT, a, s, err);
-}
-
-int kl_cbrt(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_CBRT, a, s, err);
-}
-
-int kl_erf(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_ERF, a, s, err);
-}
-
-int kl_sigmoid(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-               struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_SIGMOID, a, s, err);
-}
-
 int kl_reciprocal(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                   struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
@@ -128,16 +33,6 @@ int kl_degrees(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
 int kl_radians(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                struct kl_error **err) {
     return scaled(out, a, 0.017453292519943295769, s, err);
-}
-
-int kl_arctan2(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
-               struct kl_error **err) {
-    return kl_build_binary(out, KL_OP_ARCTAN2, a, b, s, err);
-}
-
-int kl_logaddexp(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
-                 struct kl_error **err) {
-    return kl_build_binary(out, KL_OP_LOGADDEXP, a, b, s, err);
 }
 
 int kl_power(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,

@@ -4,42 +4,6 @@
 #include "ops/build/terms.h"
 #include "ops/ops.h"
 
-int kl_negative(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-                struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_NEGATIVE, a, s, err);
-}
-
-int kl_abs(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_ABS, a, s, err);
-}
-
-int kl_square(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-              struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_SQUARE, a, s, err);
-}
-
-int kl_exp(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_EXP, a, s, err);
-}
-
-int kl_log(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_LOG, a, s, err);
-}
-
-int kl_sqrt(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_SQRT, a, s, err);
-}
-
-int kl_erfinv(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-              struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_ERFINV, a, s, err);
-}
-
-int kl_logical_not(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-                   struct kl_error **err) {
-    return kl_build_unary(out, KL_OP_LOGICAL_NOT, a, s, err);
-}
-
 /* ---- gradients: g times the conjugate of the derivative ---- */
 
 struct kl_array *kl_negative_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,

@@ -160,14 +160,13 @@ struct generator {
 };
 
 static const char *const dialect_types[KL_N_DTYPES] = {
-    [KL_BOOL] = "b8", [KL_U8] = "u8",   [KL_U16] = "u16",   [KL_U32] = "u32", [KL_U64] = "u64",
-    [KL_I8] = "i8",   [KL_I16] = "i16", [KL_I32] = "i32",   [KL_I64] = "i64", [KL_F16] = "f16",
-    [KL_F32] = "f32", [KL_F64] = "f64", [KL_BF16] = "bf16", [KL_C64] = "c64"};
+#define KL_DTYPE(ID, mlx, name, bytes, kind, dialect, ...) [KL_##ID] = #dialect,
+#include "base/number/dtype.def"
+};
 static const char *const cuda_types[KL_N_DTYPES] = {
-    [KL_BOOL] = "bool",          [KL_U8] = "uint8_t", [KL_U16] = "uint16_t", [KL_U32] = "uint32_t",
-    [KL_U64] = "uint64_t",       [KL_I8] = "int8_t",  [KL_I16] = "int16_t",  [KL_I32] = "int32_t",
-    [KL_I64] = "int64_t",        [KL_F16] = "__half", [KL_F32] = "float",    [KL_F64] = "double",
-    [KL_BF16] = "__nv_bfloat16", [KL_C64] = "float2"};
+#define KL_DTYPE(ID, mlx, name, bytes, kind, dialect, cuda, ...) [KL_##ID] = #cuda,
+#include "base/number/dtype.def"
+};
 
 static const char *const own_lines = "#line 1 \"(generated)\"\n";
 

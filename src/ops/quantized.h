@@ -1,5 +1,5 @@
 /* quantized.h - operations on quantized matrices. For src/ops and src/api. A format is a mode with
- * a group size and a number of bits; see base/op/op_params.h. */
+ * a group size and a number of bits; see base/op/quant_mode.def. */
 #pragma once
 #include "base/op/op_params.h"
 #include "ops/ops.h"

@@ -46,14 +46,18 @@ int kl_reduced_drop(struct kl_array **out, struct kl_array *kept /* taken */,
 
 static int reduce(struct kl_array **out, enum kl_op_id op, struct kl_array *a, enum kl_dtype dtype,
                   const struct kl_reduced *x, struct kl_stream *s, struct kl_error **err) {
-    struct kl_dims_buf p;
-    size_t bytes = kl_dims_params(&p, x->n, x->at);
+    struct kl_reduce_buf p;
+    p.n_axes = x->n;
+    for (int i = 0; i < x->n; i++) p.axes[i] = x->at[i];
     KL_TRY(kl_check_stream(s, err));
-    return kl_array_op1(
-        out,
-        &(struct kl_operation){
-            .op = op, .stream = s, .params = &p, .params_bytes = bytes, .in = &a, .n_in = 1},
-        dtype, x->kept.ndim, x->kept.dims, err);
+    return kl_array_op1(out,
+                        &(struct kl_operation){.op = op,
+                                               .stream = s,
+                                               .params = &p,
+                                               .params_bytes = kl_reduce_params_bytes(&p),
+                                               .in = &a,
+                                               .n_in = 1},
+                        dtype, x->kept.ndim, x->kept.dims, err);
 }
 
 static enum kl_dtype sum_dtype(enum kl_dtype dtype) {
@@ -394,24 +398,24 @@ int kl_vjp_logsumexp(const struct kl_vjp *v, struct kl_array **grad, struct kl_e
 }
 
 /* ---- made again ---- */
-static int axes_of(struct kl_dims_buf *p, const struct kl_build *b, struct kl_error **err) {
+static int axes_of(struct kl_reduce_buf *p, const struct kl_build *b, struct kl_error **err) {
     int n;
-    KL_TRY(kl_build_params_list(b, p, offsetof(struct kl_dims_buf, v), sizeof *p->v, KL_MAX_NDIM,
-                                &n, err));
-    KL_TRY(kl_build_count(p->n, n, "axes", err));
-    return kl_build_axes(p->v, n, b->in[0]->t.ndim, err);
+    KL_TRY(kl_build_params_list(b, p, offsetof(struct kl_reduce_buf, axes), sizeof *p->axes,
+                                KL_MAX_NDIM, &n, err));
+    KL_TRY(kl_build_count(p->n_axes, n, "axes", err));
+    return kl_build_axes(p->axes, n, b->in[0]->t.ndim, err);
 }
 
 /* A sum has the dtype of kl_sum, or that in which a mean is summed. */
 int kl_rebuild_sum(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
-    struct kl_dims_buf p;
+    struct kl_reduce_buf p;
     struct kl_reduced x;
     struct kl_array *a = b->in[0];
     enum kl_dtype given = (enum kl_dtype)a->t.dtype;
     KL_TRY(axes_of(&p, b, err));
-    KL_TRY(kl_reduced_axes(&x, a, p.v, (size_t)p.n, err));
+    KL_TRY(kl_reduced_axes(&x, a, p.axes, (size_t)p.n_axes, err));
     if (x.n == 0 || b->dtype == sum_dtype(given))
-        return kl_sum_axes(out, a, p.v, (size_t)p.n, true, b->s, err);
+        return kl_sum_axes(out, a, p.axes, (size_t)p.n_axes, true, b->s, err);
     if (b->dtype != mean_sum_dtype(given))
         return kl_fail(err, KL_EDTYPE, "%s is not summed in dtype %s; %s and %s are possible",
                        kl_dtype_name(given),
@@ -421,7 +425,7 @@ int kl_rebuild_sum(const struct kl_build *b, struct kl_array **out, struct kl_er
 }
 
 int kl_rebuild_reduce(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
-    struct kl_dims_buf p;
+    struct kl_reduce_buf p;
     kl_reduce_axes_fn *fn = NULL;
     switch (b->op) {
     case KL_OP_PROD: fn = kl_prod_axes; break;
@@ -432,7 +436,7 @@ int kl_rebuild_reduce(const struct kl_build *b, struct kl_array **out, struct kl
     default: fn = kl_logsumexp_axes;
     }
     KL_TRY(axes_of(&p, b, err));
-    return fn(out, b->in[0], p.v, (size_t)p.n, true, b->s, err);
+    return fn(out, b->in[0], p.axes, (size_t)p.n_axes, true, b->s, err);
 }
 
 int kl_rebuild_arg_reduce(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
@@ -446,8 +450,8 @@ int kl_rebuild_arg_reduce(const struct kl_build *b, struct kl_array **out, struc
 int kl_vmap_reduce(const struct kl_vmap *v, struct kl_array **out, int *axis,
                    struct kl_error **err) {
     const struct kl_reduce_params *one = v->params;
-    struct kl_dims_buf p = {.n = one->n_axes};
-    for (int i = 0; i < p.n; i++) p.v[i] = one->axes[i] + 1;
+    struct kl_reduce_buf p = {.n_axes = one->n_axes};
+    for (int i = 0; i < p.n_axes; i++) p.axes[i] = one->axes[i] + 1;
     *axis = 0;
     return kl_vmap_build(v, out, &p, v->params_bytes, v->in, err);
 }

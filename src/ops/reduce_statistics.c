@@ -20,8 +20,8 @@ int kl_var_axes(struct kl_array **out, struct kl_array *a, const int *axes, size
     KL_TRY(kl_reduced_axes(&x, a, axes, axes_num, err));
     KL_TRY(kl_check_stream(s, err));
     enum kl_dtype dtype = kl_dtype_is_float(a->t.dtype) ? a->t.dtype : KL_F32;
-    p.n = x.n;
-    for (int i = 0; i < x.n; i++) p.v[i] = x.at[i];
+    p.n_axes = x.n;
+    for (int i = 0; i < x.n; i++) p.axes[i] = x.at[i];
     KL_TRY(kl_array_op1(&kept,
                         &(struct kl_operation){.op = KL_OP_VAR,
                                                .stream = s,
@@ -179,18 +179,18 @@ int kl_median_axes(struct kl_array **out, struct kl_array *a, const int *axes, s
 int kl_rebuild_var(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
     struct kl_var_buf p;
     int n;
-    KL_TRY(kl_build_params_list(b, &p, offsetof(struct kl_var_buf, v), sizeof *p.v, KL_MAX_NDIM, &n,
-                                err));
-    KL_TRY(kl_build_count(p.n, n, "axes", err));
-    KL_TRY(kl_build_axes(p.v, n, b->in[0]->t.ndim, err));
-    return kl_var_axes(out, b->in[0], p.v, (size_t)n, true, p.ddof, b->s, err);
+    KL_TRY(kl_build_params_list(b, &p, offsetof(struct kl_var_buf, axes), sizeof *p.axes,
+                                KL_MAX_NDIM, &n, err));
+    KL_TRY(kl_build_count(p.n_axes, n, "axes", err));
+    KL_TRY(kl_build_axes(p.axes, n, b->in[0]->t.ndim, err));
+    return kl_var_axes(out, b->in[0], p.axes, (size_t)n, true, p.ddof, b->s, err);
 }
 
 /* ---- batches ---- */
 int kl_vmap_var(const struct kl_vmap *v, struct kl_array **out, int *axis, struct kl_error **err) {
     const struct kl_var_params *one = v->params;
-    struct kl_var_buf p = {.ddof = one->ddof, .n = one->n_axes};
-    for (int i = 0; i < p.n; i++) p.v[i] = one->axes[i] + 1;
+    struct kl_var_buf p = {.ddof = one->ddof, .n_axes = one->n_axes};
+    for (int i = 0; i < p.n_axes; i++) p.axes[i] = one->axes[i] + 1;
     *axis = 0;
     return kl_vmap_build(v, out, &p, kl_var_params_bytes(&p), v->in, err);
 }

@@ -6,11 +6,11 @@
 
 #include "base/alloc.h"
 #include "base/op/op_params.h"
+#include "base/op/param_form.h"
 #include "ops/build/build.h"
 #include "ops/build/check.h"
 #include "ops/build/vjp.h"
 #include "ops/ops.h"
-#include "transforms/params.h"
 #include "transforms/transforms.h"
 
 static int broken(struct kl_error **err) {

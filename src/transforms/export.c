@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/op/param_form.h"
 #include "io/sink.h"
 #include "ops/build/check.h"
 #include "ops/ops.h"
 #include "transforms/function_file.h"
-#include "transforms/params.h"
 #include "transforms/plan.h"
 
 struct exported {

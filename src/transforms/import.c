@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/op/param_form.h"
 #include "base/refs.h"
 #include "graph/trace.h"
 #include "io/source.h"
@@ -13,7 +14,6 @@
 #include "ops/build/check.h"
 #include "transforms/export.h"
 #include "transforms/function_file.h"
-#include "transforms/params.h"
 #include "transforms/plan.h"
 
 struct function {

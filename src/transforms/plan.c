@@ -9,7 +9,8 @@
 #include "graph/tracing.h"
 #include "ops/build/check.h"
 #include "transforms/custom.h"
-#include "transforms/params.h"
+#include "transforms/deferred.h"
+#include "base/op/param_form.h"
 
 /* ---- the parts of a plan ---- */
 

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "base/op/op_params.h"
+#include "base/op/param_form.h"
 #include "transforms/export.h"
-#include "transforms/params.h"
 #include "transforms/plan.h"
 #include "transforms/subject.h"
 

@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")/../.."
 bad=0
-grep -rnE '^[ \t]*#[ \t]*include "' src | awk -F'[/:"]' '
+grep -rnE --exclude='*.kl' '^[ \t]*#[ \t]*include "' src | awk -F'[/:"]' '
 BEGIN { n = split("base backend runtime graph ops io dist transforms train api", a, " ")
         for (i = 1; i <= n; i++) rank[a[i]] = i; rank["io"] = rank["dist"] = rank["ops"] + 1 }
 { to = ""; for (i = 1; i < NF; i++) if ($i ~ /include/) to = $(i + 1) }

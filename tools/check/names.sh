@@ -13,8 +13,9 @@ grep -rhoE '#[ ]*include <[^>]+>' src include | sed 's/.*<//; s/>//' | sort -u |
     mkdir -p "$work/system/$(dirname "$header")"
     : >"$work/system/$header"
 done
+cmake -DOUT="$work/made" -DDIR=src/backend/gpu/kernels -P cmake/embed.cmake # kernels.h
 preprocess() { # preprocess FLAGS...: the files that standard input names
-    xargs "${CC:-cc}" -E -nostdinc -isystem "$work/system" -Iinclude -Isrc "$@"
+    xargs "${CC:-cc}" -E -nostdinc -isystem "$work/system" -Iinclude -Isrc -I"$work/made" "$@"
 }
 find src -name '*.c' | sort | preprocess -DKL_TEST_HOOKS=1 -DKL_DEBUG=1 -DKL_SELF_CHECKS=1 >"$work/base.i" &
 has_all=0 # whether all comments were met: some stand beside code for x86-64 alone

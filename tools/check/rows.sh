@@ -25,7 +25,7 @@ without() { # "name column" for each rule that a row lacks
          kind == "KL_OP" { if (f[10] == "0" || f[10] == "kl_vjp_refuse") print name, "vjp"
                            if (f[12] == "0") print name, "vmap"
                            if (f[13] == "0") print name, "build" }
-         kind != "KL_OP" && f[n - 1] ~ /^kl_no_gradient/ { print name, "vjp" }' \
+         kind != "KL_OP" && f[n - 2] ~ /^kl_no_gradient/ { print name, "vjp" }' \
         < <(grep -E '^KL_(UNARY|BINARY|OP)\(' src/base/op/op_list.def) | sort
 }
 named() { # the same from the table; its columns: name, vjp, jvp, vmap, build, why

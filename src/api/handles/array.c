@@ -5,14 +5,8 @@
 #include "api/handles/handles.h"
 #include "graph/trace.h"
 
-_Static_assert((int)MLX_BOOL == (int)KL_BOOL && (int)MLX_UINT8 == (int)KL_U8 &&
-                   (int)MLX_UINT16 == (int)KL_U16 && (int)MLX_UINT32 == (int)KL_U32 &&
-                   (int)MLX_UINT64 == (int)KL_U64 && (int)MLX_INT8 == (int)KL_I8 &&
-                   (int)MLX_INT16 == (int)KL_I16 && (int)MLX_INT32 == (int)KL_I32 &&
-                   (int)MLX_INT64 == (int)KL_I64 && (int)MLX_FLOAT16 == (int)KL_F16 &&
-                   (int)MLX_FLOAT32 == (int)KL_F32 && (int)MLX_FLOAT64 == (int)KL_F64 &&
-                   (int)MLX_BFLOAT16 == (int)KL_BF16 && (int)MLX_COMPLEX64 == (int)KL_C64,
-               "the public numbers of dtypes are the internal ones");
+#define KL_DTYPE(ID, mlx, ...) _Static_assert((int)mlx == (int)KL_##ID, "one number");
+#include "base/number/dtype.def"
 
 size_t mlx_dtype_size(mlx_dtype dtype) {
     if (kl_dtype_valid((int)dtype)) return kl_dtype_size((enum kl_dtype)dtype);

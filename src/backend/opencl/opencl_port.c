@@ -50,10 +50,11 @@ static int source_of(const char *line, const char *source, void **binary, size_t
     return KL_OK;
 }
 
-/* PoCL reads clang's declarations of all built-in functions, 18,000 lines, for every program that it
- * compiles or finds in its cache: 110 ms of the 125 that a small one takes. It leaves them out where
- * the macro that guards them is defined. A kernel that calls what the prelude does not declare, or
- * another version of PoCL, makes that fail; then the program is built in the usual way. */
+/* PoCL reads clang's declarations of all built-in functions, 18,000 lines, for every program that
+ * it compiles or finds in its cache: 110 ms of the 125 that a small one takes. It leaves them out
+ * where the macro that guards them is defined. A kernel that calls a function which the prelude
+ * does not declare, or another version of PoCL, makes that fail; then the program is built in the
+ * usual way. */
 static cl_int build_briefly(struct kl_opencl *d, cl_program program) {
     if (!d->brief_options[0]) return CL_BUILD_PROGRAM_FAILURE;
     return kl_cl.clBuildProgram(program, 1, &d->device, d->brief_options, NULL, NULL);

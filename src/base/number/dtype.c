@@ -9,13 +9,8 @@ static const struct {
     const char *name;
     uint8_t bytes, kind;
 } facts[KL_N_DTYPES] = {
-    [KL_BOOL] = {"bool", 1, BOOL},      [KL_U8] = {"uint8", 1, UNSIGNED},
-    [KL_U16] = {"uint16", 2, UNSIGNED}, [KL_U32] = {"uint32", 4, UNSIGNED},
-    [KL_U64] = {"uint64", 8, UNSIGNED}, [KL_I8] = {"int8", 1, SIGNED},
-    [KL_I16] = {"int16", 2, SIGNED},    [KL_I32] = {"int32", 4, SIGNED},
-    [KL_I64] = {"int64", 8, SIGNED},    [KL_F16] = {"float16", 2, FLOAT},
-    [KL_F32] = {"float32", 4, FLOAT},   [KL_F64] = {"float64", 8, FLOAT},
-    [KL_BF16] = {"bfloat16", 2, FLOAT}, [KL_C64] = {"complex64", 8, COMPLEX},
+#define KL_DTYPE(ID, mlx, name, bytes, kind, ...) [KL_##ID] = {#name, bytes, kind},
+#include "base/number/dtype.def"
 };
 
 size_t kl_dtype_size(enum kl_dtype dtype) {

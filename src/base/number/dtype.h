@@ -1,24 +1,12 @@
-/* dtype.h - the element types, with the numbers that the MLX C API gives them. */
+/* dtype.h - the element types (dtype.def), with the numbers that the MLX C API gives them. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum kl_dtype {
-    KL_BOOL,
-    KL_U8,
-    KL_U16,
-    KL_U32,
-    KL_U64,
-    KL_I8,
-    KL_I16,
-    KL_I32,
-    KL_I64,
-    KL_F16,
-    KL_F32,
-    KL_F64,
-    KL_BF16,
-    KL_C64, /* two floats: real, imaginary */
+#define KL_DTYPE(ID, ...) KL_##ID,
+#include "base/number/dtype.def"
     KL_N_DTYPES
 };
 

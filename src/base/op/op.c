@@ -7,7 +7,8 @@ static const struct {
     const char *name;
     uint8_t flags, range, first_index;
 } ops[KL_N_OPS] = {
-#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build, \
+              params)                                                                         \
     [KL_OP_##ID] = {#name, flags, KL_RANGE_##range, indices},
 #include "base/op/op_list.def"
 };

@@ -37,7 +37,8 @@ static const struct {
     kl_build_fn *build;
     int n_in;
 } rows[KL_N_OPS] = {
-#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build, \
+              params)                                                                         \
     [KL_OP_##ID] = {build, n_in},
 #include "base/op/op_list.def"
 };

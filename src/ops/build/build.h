@@ -38,7 +38,8 @@ int kl_op_build(const struct kl_build *b, struct kl_array **out, struct kl_error
 bool kl_op_can_build(enum kl_op_id op);
 
 /* The functions: the column build of op_list.def. */
-#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build, \
+              params)                                                                         \
     KL_DECLARE(kl_build_fn, build)
 #include "base/op/op_list.def"
 

@@ -9,7 +9,7 @@
 #include "ops/build/check.h"
 #include "ops/build/views.h"
 #include "ops/ops.h"
-#include "ops/quantized.h"
+#include "ops/quantized_parts.h"
 
 /* ---- lists of ints ---- */
 
@@ -221,9 +221,9 @@ static int rope(struct kl_array **out, const struct kl_deferred_args *x, struct 
 
 /* Three ints of the arguments as a format, which may come from a file. */
 static int format_of(struct kl_quant_format *f, const int *v, struct kl_error **err) {
-    static const char *const modes[] = {"affine", "mxfp4", "mxfp8", "nvfp4"};
-    if (v[0] < 0 || v[0] >= (int)(sizeof modes / sizeof *modes)) return broken(err);
-    return kl_quant_format_of(f, modes[v[0]], &v[1], &v[2], err);
+    if (v[0] < 0 || v[0] >= KL_N_QUANT_MODES) return broken(err);
+    *f = (struct kl_quant_format){(enum kl_quant_mode)v[0], v[1], v[2]};
+    return kl_quant_check_format(f, err);
 }
 
 static int quantize(struct kl_array **out, const struct kl_deferred_args *x, struct kl_stream *s,

@@ -10,7 +10,7 @@ static kl_unary_rule *const unary_rules[KL_N_OPS] = {
 #define KL_OP(...)
 #define KL_BINARY(...)
 #define KL_UNARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
-                 range, gradient)                                                            \
+                 range, gradient, made)                                                      \
     [KL_OP_##ID] = gradient,
 #include "base/op/op_list.def"
 };
@@ -19,13 +19,14 @@ static kl_binary_rule *const binary_rules[KL_N_OPS] = {
 #define KL_OP(...)
 #define KL_UNARY(...)
 #define KL_BINARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
-                  range, gradient)                                                            \
+                  range, gradient, made)                                                      \
     [KL_OP_##ID] = gradient,
 #include "base/op/op_list.def"
 };
 
 static kl_jvp_fn *const rules[KL_N_OPS] = {
-#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build, \
+              params)                                                                         \
     [KL_OP_##ID] = jvp,
 #include "base/op/op_list.def"
 };

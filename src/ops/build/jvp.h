@@ -28,6 +28,7 @@ typedef int kl_jvp_fn(const struct kl_jvp *j, struct kl_array **tangent, struct 
 /* NULL: the operation has no rule of its own. Rules are for real operands and results. */
 kl_jvp_fn *kl_jvp_rule(enum kl_op_id op);
 /* The rules: the column jvp of op_list.def. */
-#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build, \
+              params)                                                                         \
     KL_DECLARE(kl_jvp_fn, jvp)
 #include "base/op/op_list.def"

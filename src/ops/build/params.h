@@ -1,6 +1,6 @@
-/* params.h - the parameter structs of op_params.h with space for their trailing lists, to be
- * put on the stack. For src/ops only. Each function fills one and returns the number of bytes
- * used. */
+/* params.h - twins of the structures of op_params.def that end in a list: kl_<owner>_buf has space
+ * for the longest list, so that it can be put on the stack. kl_<owner>_params_bytes gives the bytes
+ * that are used. For src/ops only. */
 #pragma once
 #include <stddef.h>
 #include <string.h>
@@ -8,73 +8,30 @@
 #include "base/op/op_params.h"
 #include "ops/build/check.h"
 
-struct kl_dims_buf {
-    int n;
-    int v[KL_MAX_NDIM];
-};
-_Static_assert(offsetof(struct kl_dims_buf, v) == offsetof(struct kl_dims_params, v), "one layout");
-_Static_assert(offsetof(struct kl_dims_buf, v) == offsetof(struct kl_reduce_params, axes),
-               "one layout");
+#define KL_PARAMS(owner) struct kl_##owner##_buf {
+#define KL_FIELD(owner, type, name, doc) type name;
+#define KL_FIELDS(owner, FIELDS) FIELDS(KL_PARAM_MEMBER, owner, )
+#define KL_MEMBER(owner, type, name, FIELDS) type name;
+#define KL_ARRAY(owner, type, name, n) type name[n];
+#define KL_END(owner) \
+    }                 \
+    ;
+#define KL_END_LIST(owner, type, name, count, most, doc)                                    \
+    type name[most];                                                                        \
+    KL_END(owner)                                                                           \
+    _Static_assert(offsetof(struct kl_##owner##_buf, name) ==                               \
+                       offsetof(struct kl_##owner##_params, name),                          \
+                   "one layout");                                                           \
+    static inline size_t kl_##owner##_params_bytes(const struct kl_##owner##_buf *p) {      \
+        return offsetof(struct kl_##owner##_buf, name) + (size_t)(count) * sizeof *p->name; \
+    }
+/* defines kl_dims_params_bytes, kl_gather_params_bytes, kl_reduce_params_bytes,
+ * kl_scatter_params_bytes, kl_slice_params_bytes, kl_strided_params_bytes, kl_var_params_bytes */
+#include "base/op/op_params.def"
 
-/* Also fills kl_reduce_params. */
+/* Fills *p; returns the bytes that are used. */
 static inline size_t kl_dims_params(struct kl_dims_buf *p, int n, const int *v) {
     p->n = n;
     if (n) memcpy(p->v, v, (size_t)n * sizeof *v);
-    return offsetof(struct kl_dims_buf, v) + (size_t)n * sizeof *v;
-}
-
-struct kl_var_buf {
-    int ddof, n;
-    int v[KL_MAX_NDIM];
-};
-_Static_assert(offsetof(struct kl_var_buf, v) == offsetof(struct kl_var_params, axes),
-               "one layout");
-
-static inline size_t kl_var_params_bytes(const struct kl_var_buf *p) {
-    return offsetof(struct kl_var_buf, v) + (size_t)p->n * sizeof *p->v;
-}
-
-struct kl_slice_buf {
-    int ndim;
-    int64_t v[2 * KL_MAX_NDIM];
-};
-_Static_assert(offsetof(struct kl_slice_buf, v) == offsetof(struct kl_slice_params, v),
-               "one layout");
-
-static inline size_t kl_slice_params_bytes(const struct kl_slice_buf *p) {
-    return offsetof(struct kl_slice_buf, v) + 2 * (size_t)p->ndim * sizeof *p->v;
-}
-
-struct kl_strided_buf {
-    int ndim;
-    int64_t v[1 + KL_MAX_NDIM];
-};
-_Static_assert(offsetof(struct kl_strided_buf, v) == offsetof(struct kl_strided_params, v),
-               "one layout");
-
-static inline size_t kl_strided_params_bytes(const struct kl_strided_buf *p) {
-    return offsetof(struct kl_strided_buf, v) + (1 + (size_t)p->ndim) * sizeof *p->v;
-}
-
-struct kl_gather_buf {
-    int n_axes, ndim;
-    int v[2 * KL_MAX_NDIM];
-};
-_Static_assert(offsetof(struct kl_gather_buf, v) == offsetof(struct kl_gather_params, v),
-               "one layout");
-
-static inline size_t kl_gather_params_bytes(const struct kl_gather_buf *p) {
-    return offsetof(struct kl_gather_buf, v) + (size_t)(p->n_axes + p->ndim) * sizeof *p->v;
-}
-
-struct kl_scatter_buf {
-    enum kl_scatter_mode mode;
-    int n_axes;
-    int axes[KL_MAX_NDIM];
-};
-_Static_assert(offsetof(struct kl_scatter_buf, axes) == offsetof(struct kl_scatter_params, axes),
-               "one layout");
-
-static inline size_t kl_scatter_params_bytes(const struct kl_scatter_buf *p) {
-    return offsetof(struct kl_scatter_buf, axes) + (size_t)p->n_axes * sizeof *p->axes;
+    return kl_dims_params_bytes(p);
 }

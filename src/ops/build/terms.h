@@ -76,9 +76,9 @@ int kl_vjp_by_binary_rule(const struct kl_vjp *v, struct kl_array **grad, struct
  * no gradient. */
 #define KL_OP(...)
 #define KL_UNARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
-                 range, gradient)                                                            \
+                 range, gradient, made)                                                      \
     kl_unary_rule gradient;
 #define KL_BINARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
-                  range, gradient)                                                            \
+                  range, gradient, made)                                                      \
     kl_binary_rule gradient;
 #include "base/op/op_list.def"

@@ -9,7 +9,7 @@ static kl_unary_rule *const unary_rules[KL_N_OPS] = {
 #define KL_OP(...)
 #define KL_BINARY(...)
 #define KL_UNARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
-                 range, gradient)                                                            \
+                 range, gradient, made)                                                      \
     [KL_OP_##ID] = gradient,
 #include "base/op/op_list.def"
 };
@@ -18,7 +18,7 @@ static kl_binary_rule *const binary_rules[KL_N_OPS] = {
 #define KL_OP(...)
 #define KL_UNARY(...)
 #define KL_BINARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
-                  range, gradient)                                                            \
+                  range, gradient, made)                                                      \
     [KL_OP_##ID] = gradient,
 #include "base/op/op_list.def"
 };
@@ -49,7 +49,8 @@ int kl_vjp_binary(const struct kl_vjp *v, struct kl_array **grad, struct kl_erro
 }
 
 static kl_vjp_fn *const rules[KL_N_OPS] = {
-#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build, \
+              params)                                                                         \
     [KL_OP_##ID] = vjp,
 #include "base/op/op_list.def"
 };

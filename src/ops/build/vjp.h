@@ -39,6 +39,7 @@ bool kl_has_gradient(const struct kl_array *a);
 
 /* The rules: the column vjp of op_list.def. kl_vjp_refuse gives KL_EUNSUPPORTED when the gradient
  * of an input of floats or complex numbers is wanted. */
-#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build, \
+              params)                                                                         \
     KL_DECLARE(kl_vjp_fn, vjp)
 #include "base/op/op_list.def"

@@ -19,7 +19,8 @@ int kl_vmap_elementwise(const struct kl_vmap *v, struct kl_array **out, int *axi
 }
 
 static kl_vmap_fn *const rules[KL_N_OPS] = {
-#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build, \
+              params)                                                                         \
     [KL_OP_##ID] = vmap,
 #include "base/op/op_list.def"
 };

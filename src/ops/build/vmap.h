@@ -33,7 +33,8 @@ typedef int kl_vmap_fn(const struct kl_vmap *v, struct kl_array **out, int *axis
 kl_vmap_fn *kl_vmap_rule(enum kl_op_id op);
 
 /* The rules: the column vmap of op_list.def. */
-#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build, \
+              params)                                                                         \
     KL_DECLARE(kl_vmap_fn, vmap)
 #include "base/op/op_list.def"
 

@@ -140,8 +140,8 @@ static void test_example(void **state) {
     keel_kernel_free(k);
 }
 
-/* OpenCL's own functions: one that the prelude declares, of another type than the dialect's, and two
- * that only the compiler declares. */
+/* OpenCL's own functions: one that the prelude declares, of another type than the dialect's, and
+ * two that only the compiler declares. */
 static void test_functions_of_opencl(void **state) {
     if (!on_opencl()) return;
     mlx_array x = iota(4);

@@ -320,8 +320,8 @@ EXPORT int cudnnBackendGetAttribute(void *desc, int name, int type, int64_t room
 
 /* ---- running ---- */
 
-/* Adds up the products for what is wanted: the result, or one of the gradients. The thread sanitizer
- * sees no more of it than of a device's kernels, and the test does not take minutes. */
+/* Adds up the products for what is wanted: the result, or one of the gradients. The thread
+ * sanitizer sees no more of it than of a device's kernels, and the test does not take minutes. */
 __attribute__((no_sanitize_thread)) static void convolve(void *arg) {
     struct convolution *c = arg;
     const int64_t *x = c->dims[INPUT], *w = c->dims[FILTER], *y = c->dims[OUTPUT];

@@ -1,31 +1,18 @@
 /* test_build.c - operations made again from their parameters: the same operation with the same bits
  * for parameters that a builder wrote, and an error or a sound operation for parameters, numbers of
  * inputs, dtypes and shapes that nobody wrote. */
+#include "base/op/param_form.h"
 #include "ops/support/cases.h"
 #include "ops/support/operations.h"
 
-/* Bytes between the members of a struct of parameters, which have no meaning. */
+/* Bytes between the fields of a struct of parameters, which have no meaning. */
 static bool is_padding(enum kl_op_id op, size_t at) {
-    switch (op) {
-    case KL_OP_CUMSUM:
-    case KL_OP_CUMPROD:
-    case KL_OP_CUMMAX:
-    case KL_OP_CUMMIN:
-    case KL_OP_LOGCUMSUMEXP:
-    case KL_OP_RMS_NORM:
-    case KL_OP_LAYER_NORM:
-    case KL_OP_ROPE: return at == 6 || at == 7;
-    case KL_OP_ATTENTION:
-    case KL_OP_ATTENTION_BACKWARD: return at == 7;
-    case KL_OP_CONVOLUTION:
-    case KL_OP_CONVOLUTION_BACKWARD: return at >= 9 && at < 12;
-    case KL_OP_QUANTIZED_MATMUL:
-    case KL_OP_GATHER_QMM: return at > 12;
-    case KL_OP_SLICE:
-    case KL_OP_SLICE_UPDATE:
-    case KL_OP_AS_STRIDED: return at >= 4 && at < 8;
-    default: return false;
-    }
+    const struct kl_param_form *f = kl_param_form(op);
+    if (!f || at >= f->head) return false;
+    for (int i = 0; i < KL_PARAM_FIELDS && f->field[i].type; i++)
+        if (at >= f->field[i].offset && at < f->field[i].offset + kl_param_bytes(f->field[i].type))
+            return false;
+    return true;
 }
 
 static void same_params(const struct op_case *c, const struct kl_build *b,

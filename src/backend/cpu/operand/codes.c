@@ -51,9 +51,9 @@ static inline float e2m1_value(uint8_t code) {
 
 void kl_codes_numbers(const struct kl_quant_format *f, int64_t n, const uint8_t *codes, float scale,
                       float bias, float *to) {
-    if (f->mode == KL_QUANT_AFFINE) {
+    if (kl_quant_has_biases(f->mode)) {
         KL_EACH(i, n) to[i] = (float)codes[i] * scale + bias;
-    } else if (f->bits == 8) {
+    } else if (kl_quant_numbers_are(f->mode, KL_NUMBERS_E4M3)) {
         KL_EACH(i, n) to[i] = kl_e4m3_value(codes[i]) * scale;
     } else {
         KL_EACH(i, n) to[i] = e2m1_value(codes[i]) * scale;
@@ -63,12 +63,12 @@ void kl_codes_numbers(const struct kl_quant_format *f, int64_t n, const uint8_t 
 void kl_scales_values(enum kl_quant_mode mode, enum kl_dtype dtype, int64_t n, const void *from,
                       float *to) {
     const uint8_t *codes = from;
-    if (mode == KL_QUANT_AFFINE && dtype == KL_BF16) { /* without a call for each row */
+    if (kl_quant_has_biases(mode) && dtype == KL_BF16) { /* without a call for each row */
         const uint16_t *x = from;
         KL_EACH(i, n) to[i] = kl_bits_f32((uint32_t)x[i] << 16);
-    } else if (mode == KL_QUANT_AFFINE) {
+    } else if (kl_quant_has_biases(mode)) {
         kl_convert(KL_F32, to, dtype, from, n);
-    } else if (mode == KL_QUANT_NVFP4) {
+    } else if (kl_quant_scales_are(mode, KL_SCALES_E4M3)) {
         KL_EACH(i, n) to[i] = kl_e4m3_value(codes[i]);
     } else {
         KL_EACH(i, n) to[i] = kl_e8m0_value(codes[i]);

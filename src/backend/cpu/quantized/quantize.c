@@ -95,7 +95,7 @@ static float largest(const float *w, int n) {
 
 static void quantize_mx(const struct quantize *q, const float *w, struct group *out) {
     const int n = q->p->format.group_size;
-    const bool wide = q->p->format.bits == 8;
+    const bool wide = kl_quant_numbers_are(q->p->format.mode, KL_NUMBERS_E4M3);
     const float scale = in_dtype(q->dtype, largest(w, n) / (wide ? 448.0f : 6.0f));
     if (!(scale <= 3.4028234664e38f)) {
         out->code = q->dtype == KL_F32 ? 128 : 0;
@@ -127,10 +127,10 @@ static void quantize_nv(const struct quantize *q, const float *w, struct group *
 /* The numbers that the codes of a group stand for. */
 static void values_of_group(const struct quantize *q, const struct group *g, float *to) {
     const struct kl_quant_format *f = &q->p->format;
-    const bool affine = f->mode == KL_QUANT_AFFINE;
-    float scale = affine                      ? g->scale
-                  : f->mode == KL_QUANT_NVFP4 ? kl_e4m3_value(g->code)
-                                              : kl_e8m0_value(g->code);
+    const bool affine = kl_quant_has_biases(f->mode);
+    float scale = affine                                         ? g->scale
+                  : kl_quant_scales_are(f->mode, KL_SCALES_E4M3) ? kl_e4m3_value(g->code)
+                                                                 : kl_e8m0_value(g->code);
     if (q->has_global) scale *= q->back;
     kl_codes_numbers(f, f->group_size, g->codes, scale, affine ? g->bias : 0, to);
 }
@@ -148,9 +148,9 @@ static void quantize_task(void *arg, int64_t task) {
     for (int64_t i = task * q->each; i < end; i++) {
         const float *w = kl_cursor_next_as(&c, n, q->dtype, KL_F32, &raw, &tile);
         struct group g;
-        if (f->mode == KL_QUANT_AFFINE)
+        if (kl_quant_has_biases(f->mode))
             quantize_affine(q, w, &g);
-        else if (f->mode == KL_QUANT_NVFP4)
+        else if (kl_quant_scales_are(f->mode, KL_SCALES_E4M3))
             quantize_nv(q, w, &g);
         else
             quantize_mx(q, w, &g);
@@ -160,7 +160,7 @@ static void quantize_task(void *arg, int64_t task) {
             float values[KL_MOST_GROUP];
             values_of_group(q, &g, values);
             kl_convert(out->dtype, (char *)out->data + i * n * item, KL_F32, values, n);
-        } else if (f->mode == KL_QUANT_AFFINE) {
+        } else if (kl_quant_has_biases(f->mode)) {
             kl_convert(out->dtype, (char *)out->data + i * item, KL_F32, &g.scale, 1);
             kl_convert(out->dtype, (char *)out->data + (q->groups + i) * item, KL_F32, &g.bias, 1);
         } else {
@@ -201,7 +201,7 @@ static void dequantize_task(void *arg, int64_t task) {
     const struct kl_launch *l = q->l;
     const struct kl_quant_format *f = &q->p->format;
     const int g = f->group_size, item = (int)kl_dtype_size(l->out->dtype);
-    const bool affine = f->mode == KL_QUANT_AFFINE;
+    const bool affine = kl_quant_has_biases(f->mode);
     const int64_t begin = task * q->each, end = kl_min64(begin + q->each, l->out->size);
     struct kl_cursor w, s, b;
     union kl_tile words, raw_scales, raw_biases;
@@ -236,7 +236,7 @@ int kl_cpu_dequantize(struct kl_launch *l) {
     struct dequantize q = {.l = l, .p = p, .global = 1, .each = KL_CHUNK};
     if (l->out->size == 0) return KL_OK;
     q.cols = l->out->dims[l->out->ndim - 1];
-    if (p->format.mode != KL_QUANT_AFFINE && l->n_in > 2)
+    if (!kl_quant_has_biases(p->format.mode) && l->n_in > 2)
         q.global = *(const float *)l->in[2].data / 2688.0f;
     struct kl_launch alone = {.parallel = l->out->size >= KL_PARALLEL_FROM ? l->parallel : NULL};
     kl_run_tasks(&alone, kl_ceil_div(l->out->size, q.each), dequantize_task, &q);

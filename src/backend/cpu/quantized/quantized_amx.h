@@ -208,7 +208,7 @@ static void amx_task(void *arg, int64_t task) {
 
 /* The product of one batch. Returns false, and writes nothing, where vectors compute it. */
 static bool many_rows_amx(struct kl_qmm *q, int64_t batch, const struct kl_launch *alone) {
-    if (!kl_cpu_uses_amx() || !q->transpose || q->f.mode != KL_QUANT_AFFINE ||
+    if (!kl_cpu_uses_amx() || !q->transpose || !kl_quant_has_biases(q->f.mode) ||
         (q->f.bits != 4 && q->f.bits != 8))
         return false;
     struct amx_product p = {.q = q, .a = kl_qmm_matrices_of(q, batch)};

@@ -154,7 +154,7 @@ static inline __attribute__((always_inline)) void repeat(int times, int64_t n, c
 static inline void load_row(const struct kl_qmm *q, const struct kl_qmm_matrices *a,
                             const struct few *r, const struct room *room, int64_t row, int i,
                             struct columns *c) {
-    const int item = q->f.mode != KL_QUANT_AFFINE ? 1 : q->scale_type == KL_F32 ? 4 : 2;
+    const int item = !kl_quant_has_biases(q->f.mode) ? 1 : q->scale_type == KL_F32 ? 4 : 2;
     const int64_t n = r->words;
     const uint8_t *words = a->w + row * q->w_row * 4;
     const char *scales = a->scales + row * q->s_row * item;
@@ -303,7 +303,7 @@ static rows_fn *rows_fn_of(const struct kl_qmm *q) {
                                        {rows_8_f32, rows_8_f16, rows_8_bf16}};
     const int bits = q->f.bits;
     const bool whole = KL_VECTOR == 64 || q->f.group_size * bits / 32 >= LANES;
-    if (q->f.mode == KL_QUANT_AFFINE && (bits == 4 || bits == 8) && q->transpose && q->m <= 2 &&
+    if (kl_quant_has_biases(q->f.mode) && (bits == 4 || bits == 8) && q->transpose && q->m <= 2 &&
         q->n >= 4 && whole)
         return all[bits == 8][q->scale_type == KL_F32 ? 0 : q->scale_type == KL_F16 ? 1 : 2];
 #endif
@@ -361,7 +361,7 @@ void kl_qmm_few_rows(struct kl_qmm *q, const struct kl_launch *alone) {
         const int vectors = q->f.group_size / r.per_word / LANES; /* a power of two, or 0 */
         r.words = q->k / r.per_word;
         r.shift = vectors ? __builtin_ctz((unsigned)vectors) : -1;
-        r.in_place = q->f.mode == KL_QUANT_AFFINE && q->scale_type == KL_F32;
+        r.in_place = kl_quant_has_biases(q->f.mode) && q->scale_type == KL_F32;
         /* Rows are short, so that the processor does not see far enough ahead by itself. */
         r.ahead = MOST_COLS * (1 + AHEAD / (MOST_COLS * 4 * r.words + 1)) * q->w_row;
     }

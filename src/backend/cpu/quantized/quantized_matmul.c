@@ -42,8 +42,8 @@ static inline float number_at(enum kl_quant_mode mode, enum kl_dtype dtype, cons
                               int64_t i) {
     uint16_t half;
     float x;
-    if (mode == KL_QUANT_NVFP4) return kl_e4m3_value((uint8_t)from[i]);
-    if (mode != KL_QUANT_AFFINE) return kl_e8m0_value((uint8_t)from[i]);
+    if (kl_quant_scales_are(mode, KL_SCALES_E4M3)) return kl_e4m3_value((uint8_t)from[i]);
+    if (!kl_quant_has_biases(mode)) return kl_e8m0_value((uint8_t)from[i]);
     if (dtype == KL_F32) {
         memcpy(&x, from + 4 * i, sizeof x);
         return x;
@@ -103,7 +103,7 @@ static void multiply(struct kl_qmm *q) {
 int kl_cpu_quantized_matmul(struct kl_launch *l) {
     const struct kl_qmm_params *p = l->params;
     const struct kl_arg *out = l->out;
-    const bool affine = p->format.mode == KL_QUANT_AFFINE;
+    const bool affine = kl_quant_has_biases(p->format.mode);
     struct kl_qmm q = {.l = l,
                        .f = p->format,
                        .transpose = p->transpose,

@@ -19,8 +19,8 @@ typedef uint32_t loose_words __attribute__((vector_size(KL_VECTOR), aligned(4)))
 enum way { NIBBLES, BYTES, E2M1, E4M3 };
 
 static inline enum way way_of(const struct kl_qmm *q) {
-    if (q->f.mode == KL_QUANT_AFFINE) return q->f.bits == 4 ? NIBBLES : BYTES;
-    return q->f.bits == 8 ? E4M3 : E2M1;
+    if (kl_quant_has_biases(q->f.mode)) return q->f.bits == 4 ? NIBBLES : BYTES;
+    return kl_quant_numbers_are(q->f.mode, KL_NUMBERS_E4M3) ? E4M3 : E2M1;
 }
 
 /* Whether code e of a word is converted where it stands, 16^e or 256^e times as large as it is,

@@ -118,9 +118,9 @@ static struct entry *look_up(struct kl_lowering *l, const struct entry *want) {
 /* ---- sources ---- */
 
 static const char *const type_names[KL_N_DTYPES] = {
-    [KL_BOOL] = "b8", [KL_U8] = "u8",   [KL_U16] = "u16",   [KL_U32] = "u32", [KL_U64] = "u64",
-    [KL_I8] = "i8",   [KL_I16] = "i16", [KL_I32] = "i32",   [KL_I64] = "i64", [KL_F16] = "f16",
-    [KL_F32] = "f32", [KL_F64] = "f64", [KL_BF16] = "bf16", [KL_C64] = "c64"};
+#define KL_DTYPE(ID, mlx, name, bytes, kind, dialect, ...) [KL_##ID] = #dialect,
+#include "base/number/dtype.def"
+};
 
 const char *kl_dialect_type(enum kl_dtype dtype) {
     return type_names[dtype];
@@ -670,13 +670,9 @@ int kl_lower(struct kl_lowering *l, void *queue, const struct kl_command *comman
 
 const struct kl_family *const *kl_families(int *n) {
     static const struct kl_family *const families[] = {
-        &kl_family_arg_reduce,  &kl_family_attention,     &kl_family_attention_backward,
-        &kl_family_convolution, &kl_family_gather_mm,     &kl_family_copy,
-        &kl_family_guards,      &kl_family_make,          &kl_family_matmul,
-        &kl_family_norm,        &kl_family_quantized,     &kl_family_quantized_matrix,
-        &kl_family_radix,       &kl_family_reduce,        &kl_family_rope,
-        &kl_family_scan,        &kl_family_softmax,       &kl_family_sort,
-        &kl_family_topk,        &kl_family_norm_backward, &kl_family_convolution_backward};
+#define KL_FAMILY(name) &kl_family_##name,
+#include "backend/gpu/lower/families.def"
+    };
     *n = sizeof families / sizeof *families;
     return families;
 }

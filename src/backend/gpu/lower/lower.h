@@ -24,14 +24,9 @@ struct kl_family {
     const char *library; /* another source that is placed in front; may be NULL */
 };
 
-extern const struct kl_family kl_family_arg_reduce, kl_family_attention,
-    kl_family_attention_backward, kl_family_convolution, kl_family_convolution_backward,
-    kl_family_copy, kl_family_gather_mm, kl_family_guards, kl_family_make, kl_family_matmul,
-    kl_family_norm, kl_family_norm_backward, kl_family_quantized, kl_family_quantized_matrix,
-    kl_family_radix, kl_family_reduce, kl_family_rope, kl_family_scan, kl_family_softmax,
-    kl_family_sort, kl_family_topk;
-/* All families, for tests that compile each of them. A family that is not in this list is compiled
- * only when it is used. */
+#define KL_FAMILY(name) extern const struct kl_family kl_family_##name;
+#include "backend/gpu/lower/families.def"
+/* All families of families.def, for tests that compile each of them. */
 const struct kl_family *const *kl_families(int *n);
 
 /* Scratch memory is divided into parts, each of which begins at a multiple of this number of bytes:

@@ -37,6 +37,10 @@ const struct kl_family kl_family_quantized_matrix = {
     .defines = {"T:TYPE", "BITS", "GROUP", "EIGHTS", "TILES", "BLOCK", "BATCHED"},
     .library = kl_source_quantized_place};
 
+_Static_assert(KL_QUANT_AFFINE == 0 && KL_QUANT_MXFP4 == 1 && KL_QUANT_MXFP8 == 2 &&
+                   KL_QUANT_NVFP4 == 3 && KL_N_QUANT_MODES == 4,
+               "the numbers of kernels/quantized.kl");
+
 enum { MOST_IN = 4 };
 
 /* Operands with a dense last axis, and their leading axes. */
@@ -160,7 +164,7 @@ int kl_lower_quantize(struct kl_emit *e, const struct kl_command *c) {
 /* in = {w, scales, biases if affine}; out: dense numbers of out_type. */
 static int unpack(struct kl_emit *e, const struct kl_quant_format *f, const struct kl_arg *in,
                   const void *global, enum kl_dtype out_type, void *out) {
-    const int affine = f->mode == KL_QUANT_AFFINE, last = in[0].ndim - 1;
+    const int affine = kl_quant_has_biases(f->mode), last = in[0].ndim - 1;
     const int ch = f->group_size < 32 ? f->group_size : 32;
     struct operands o;
     KL_TRY(find_operands(e, &o, in, affine ? 3 : 2, false, false));
@@ -191,7 +195,7 @@ static int unpack(struct kl_emit *e, const struct kl_quant_format *f, const stru
 
 int kl_lower_dequantize(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_dequantize_params *p = c->params;
-    const bool affine = p->format.mode == KL_QUANT_AFFINE;
+    const bool affine = kl_quant_has_biases(p->format.mode);
     const struct kl_arg *out = &c->args[c->n_in];
     if (out->size == 0) return KL_OK;
     return unpack(e, &p->format, c->args, !affine && c->n_in > 2 ? c->args[2].data : NULL, p->dtype,
@@ -268,7 +272,7 @@ static int describe(struct kl_emit *e, const struct kl_command *c, const struct 
                     bool any_col, struct packed_args *a) {
     const struct kl_qmm_params *p = c->params;
     const struct kl_arg *out = &c->args[c->n_in];
-    const bool affine = p->format.mode == KL_QUANT_AFFINE, gather = c->op == KL_OP_GATHER_QMM;
+    const bool affine = kl_quant_has_biases(p->format.mode), gather = c->op == KL_OP_GATHER_QMM;
     struct operands *o = &a->o;
     a->lhs = a->rhs = NULL;
     if (gather) {
@@ -324,7 +328,7 @@ static bool takes_matrix(const struct kl_emit *e, const struct kl_command *c) {
     const struct kl_arg *in = c->args, *out = &c->args[c->n_in];
     const int words = words_of(f);
     return e->port->has_matrix_units && e->port->subgroup == 32 && p->transpose &&
-           kl_local_size(e, MOST_WARPS * 32) == MOST_WARPS * 32 && f->mode == KL_QUANT_AFFINE &&
+           kl_local_size(e, MOST_WARPS * 32) == MOST_WARPS * 32 && kl_quant_has_biases(f->mode) &&
            (f->bits == 2 || f->bits == 4 || f->bits == 8) && kl_dtype_size(in[0].dtype) == 2 &&
            in_runs(&in[1], words < 4 ? words : 4) && out->size < INT32_MAX;
 }
@@ -392,7 +396,7 @@ static int by_matrix(struct kl_emit *e, const struct kl_command *c, int64_t batc
 static int packed(struct kl_emit *e, const struct kl_command *c, int64_t batches) {
     const struct kl_qmm_params *p = c->params;
     const struct kl_arg *in = c->args, *out = &c->args[c->n_in];
-    const bool affine = p->format.mode == KL_QUANT_AFFINE;
+    const bool affine = kl_quant_has_biases(p->format.mode);
     struct packed_args a;
     KL_TRY(describe(e, c, in, true, &a));
     const struct operands o = a.o;

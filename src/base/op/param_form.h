@@ -1,5 +1,5 @@
-/* params.h - the parameters of operations field by field, for files: what a struct of
- * base/op/op_params.h holds, without its padding. */
+/* param_form.h - the parameters of operations field by field, for files: what a struct of
+ * op_params.h holds, without its padding. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,12 +15,13 @@ struct kl_param_field {
 };
 struct kl_param_form {
     struct kl_param_field field[KL_PARAM_FIELDS];
-    char tail;     /* type of the entries of the list behind the fields: 'i', 'l' int64; 0: none */
+    char tail;     /* type of the entries of the list after the fields: 'i', 'l' int64; 0: none */
     uint16_t head; /* where the list begins; without a list, the size of the struct */
 };
 
-/* NULL: parameters of the operation cannot be written to a file. */
+/* The form that op_params.def gives to the structure that the row of the operation names. NULL:
+ * parameters of the operation cannot be written to a file. */
 const struct kl_param_form *kl_param_form(enum kl_op_id op);
-/* Whether parameters of so many bytes are what the form says. */
+/* Whether `bytes` bytes of parameters are as many as the form says. */
 bool kl_params_have_form(enum kl_op_id op, size_t bytes);
 size_t kl_param_bytes(char type);
