@@ -1,6 +1,5 @@
 /* params.h - the parameter structs of op_params.h with space for their trailing lists, to be
- * put on the stack. For src/ops only. Each function fills one and returns the number of bytes
- * used. */
+ * put on the stack. Each function fills one and returns the number of bytes used. */
 #pragma once
 #include <stddef.h>
 #include <string.h>
