@@ -144,8 +144,8 @@ WITH_BF16 static void weigh_pairs(struct panel *p, const float *scores, int64_t 
         __mmask16 more =
             _mm512_cmp_ps_mask(_mm512_sub_ps(top, largest), _mm512_set1_ps(LEEWAY), _CMP_GT_OQ);
         top = _mm512_mask_mov_ps(largest, more, top);
-        /* Saves a rounding where its error does not matter: the error is in proportion to the
-         * distance of top from 0. */
+        /* A fused multiply-subtract does not round x * factor, as top was rounded. The difference
+         * is as large as one rounding of top, which matters only where top is far from 0. */
         const bool far =
             _mm512_cmp_ps_mask(_mm512_abs_ps(top), _mm512_set1_ps(32768), _CMP_GT_OQ) != 0;
         float *down = p->scale + half;
