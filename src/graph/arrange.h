@@ -1,4 +1,4 @@
-/* arrange.h - the order of the nodes of a commit; see arrange.c. Included inside graph/ only. */
+/* arrange.h - the order of the nodes of a commit; see arrange.c. */
 #pragma once
 #include "graph/node.h"
 

@@ -221,8 +221,8 @@ void kl_array_note_lanes(struct kl_array *a, int lanes, bool source) {
     o->lane_axes += source;
 }
 
-/* A node in memory of node_bytes bytes, whose inputs are not set yet. Field by field, because compilers
- * clear a struct of this size with an instruction that takes 10 ns to start. */
+/* A node in memory of node_bytes bytes, whose inputs are not set yet. Field by field, because
+ * compilers clear a struct of this size with an instruction that takes 10 ns to start. */
 static inline void node_init_alone(struct kl_node *n, struct kl_parts *parts,
                                    const struct kl_operation *o, int n_out) {
     const int n_in = o->n_in;

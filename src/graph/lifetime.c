@@ -1,5 +1,5 @@
-/* lifetime.c - frees arrays and nodes, without recursion, and what a task asks of the arrays that it
- * reads and writes. */
+/* lifetime.c - frees arrays and nodes, without recursion; and the questions that a task asks of the
+ * arrays that it reads and writes. */
 #include <stdatomic.h>
 
 #include "base/alloc.h"

@@ -1,5 +1,5 @@
 /* recompute.h - which element-wise values of a commit are computed twice rather than stored; see
- * recompute.c. Included inside graph/ only. */
+ * recompute.c. */
 #pragma once
 #include "graph/node.h"
 

@@ -1,4 +1,4 @@
-/* tracing.h - what array.c and eval.c need of traces. Inside graph/ and transforms/ only. */
+/* tracing.h - traces as those who build, evaluate and transform arrays see them. */
 #pragma once
 #include "base/list.h"
 #include "graph/trace.h"

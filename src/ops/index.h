@@ -1,4 +1,4 @@
-/* index.h - the checks of index operands that gather and scatter share. For src/ops only. */
+/* index.h - the checks of index operands that gather and scatter share. */
 #pragma once
 #include "ops/build/terms.h"
 

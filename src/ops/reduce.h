@@ -1,4 +1,4 @@
-/* reduce.h - what the builders of reductions share. For src/ops only. */
+/* reduce.h - what the builders of reductions share. */
 #pragma once
 #include "ops/build/check.h"
 #include "ops/build/terms.h"

@@ -1,6 +1,6 @@
-/* callback_waits.h - threads that wait inside a callback of the user, which a task runs. Such a wait
- * may be a deadlock: for a stream that waits, directly or through other streams and callbacks, for
- * the task itself. Included inside runtime/ only. */
+/* callback_waits.h - threads that wait inside a callback of the user, which a task runs. Such a
+ * wait may be a deadlock: for a stream that waits, directly or through other streams and callbacks,
+ * for the task itself. */
 #pragma once
 #include "runtime/executor.h"
 

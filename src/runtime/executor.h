@@ -1,5 +1,5 @@
 /* executor.h - the executor role: which thread runs a stream's tasks, how a stream parks, how a
- * caller waits. Included inside runtime/ only. */
+ * caller waits. */
 #pragma once
 #include "runtime/pool.h"
 #include "runtime/stream.h"

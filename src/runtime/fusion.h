@@ -1,5 +1,5 @@
-/* fusion.h - runs of element-wise tasks of one stream that a backend executes as one kernel.
- * Included inside runtime/ only; the role holder calls. */
+/* fusion.h - runs of element-wise tasks of one stream that a backend executes as one kernel. The
+ * role holder calls. */
 #pragma once
 #include "runtime/executor.h"
 

@@ -1,6 +1,6 @@
-/* checkpoint.h - parameters, the state of an optimiser and texts in one .safetensors file. The names
- * of the state begin with "optimizer."; the metadata entry "optimizer" tells the optimiser's kind.
- * The conventions of optimizer.h hold. */
+/* checkpoint.h - parameters, the state of an optimiser and texts in one .safetensors file. Names of
+ * the state begin with "optimizer."; the metadata entry "optimizer" tells the optimiser's kind. The
+ * conventions of optimizer.h hold. */
 #pragma once
 #include "io/io.h"
 #include "train/optimizer.h"

@@ -1,5 +1,7 @@
 /* test_io.c - files and custom readers through the C API. tests/io has the tests of the
  * formats. */
+#include <pthread.h>
+
 #include "api/api_support.h"
 
 /* ---- a reader and a writer over memory, which can fail ---- */
@@ -50,8 +52,21 @@ static void m_write(void *p, const char *data, size_t n) {
 static const char *m_label(void *p) {
     return "a piece of memory";
 }
+/* Another thread may free the reader. */
+static pthread_mutex_t free_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t freed = PTHREAD_COND_INITIALIZER;
+
 static void m_free(void *p) {
+    pthread_mutex_lock(&free_lock);
     ((struct memory *)p)->n_free++;
+    pthread_cond_broadcast(&freed);
+    pthread_mutex_unlock(&free_lock);
+}
+
+static void wait_until_freed(struct memory *m, int times) {
+    pthread_mutex_lock(&free_lock);
+    while (m->n_free < times) pthread_cond_wait(&freed, &free_lock);
+    pthread_mutex_unlock(&free_lock);
 }
 
 static const mlx_io_vtable memory_table = {m_is_open, m_good,  m_tell,  m_seek, m_read,
@@ -169,8 +184,7 @@ static void test_readers(void **state) {
     assert_text(r, "array([[0, 1, 2],\n       [3, 4, 5]], dtype=int32)");
     mlx_array_free(r);
     mlx_synchronize(cpu);
-    struct timespec pause = {0, 1000000};
-    for (int i = 0; i < 1000 && m.n_free < 2; i++) nanosleep(&pause, NULL);
+    wait_until_freed(&m, 2);
     assert_int_equal(m.n_free, 2);
     mlx_string_free(s);
     mlx_array_free(a);

@@ -1,4 +1,4 @@
-/* check.h - checks of arguments that builders share. For src/ops only.
+/* check.h - checks of arguments that builders and transforms share.
  *
  * Every check returns 0, or a negative code with *err set; the message says what was given and what
  * is taken. */

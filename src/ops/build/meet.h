@@ -1,4 +1,4 @@
-/* meet.h - bringing operands together: conversion, broadcasting, small constants. For src/ops only.
+/* meet.h - bringing operands together: conversion, broadcasting, small constants.
  *
  * Results are new references. Where a step changes nothing, the result is the array itself,
  * retained. */

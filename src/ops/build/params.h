@@ -1,6 +1,6 @@
 /* params.h - twins of the structures of op_params.def that end in a list: kl_<owner>_buf has space
  * for the longest list, so that it can be put on the stack. kl_<owner>_params_bytes gives the bytes
- * that are used. For src/ops only. */
+ * that are used. */
 #pragma once
 #include <stddef.h>
 #include <string.h>

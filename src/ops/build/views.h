@@ -1,6 +1,5 @@
 /* views.h - views whose arguments the caller has already checked; other builders are made of them.
- * For src/ops only. Results are new references; where nothing changes, the array itself,
- * retained. */
+ * Results are new references; where nothing changes, the array itself, retained. */
 #pragma once
 #include "ops/build/check.h"
 

@@ -31,8 +31,8 @@ typedef int kl_vjp_fn(const struct kl_vjp *v, struct kl_array **grad, struct kl_
  * almost everywhere. */
 kl_vjp_fn *kl_vjp_rule(enum kl_op_id op);
 /* For an operation with the flag KL_OPF_SUMS_BATCHES whose input 1 repeats `one`: whether its rule
- * takes `one` in place of that input. The rule then gives the gradient of `one`, as one product over
- * all batches instead of a sum of products. */
+ * takes `one` in place of that input. The rule then gives the gradient of `one`, as one product
+ * over all batches instead of a sum of products. */
 bool kl_vjp_sums_batches(struct kl_array *const *in, const struct kl_array *one);
 /* Whether a has a type that has gradients: floats and complex64. */
 bool kl_has_gradient(const struct kl_array *a);

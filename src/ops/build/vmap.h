@@ -38,7 +38,7 @@ kl_vmap_fn *kl_vmap_rule(enum kl_op_id op);
     KL_DECLARE(kl_vmap_fn, vmap)
 #include "base/op/op_list.def"
 
-/* ---- what the rules share; for src/ops only ---- */
+/* ---- what the rules share ---- */
 
 /* Makes the operation of v again, with other parameters and inputs that have the lane axis first
  * (kl_op_build). The recorded shape is that of one lane with the lanes in front. */

@@ -36,7 +36,7 @@ static void pack_values(const struct kl_arg *a, const struct room *r, const char
                       (uint16_t *)r->v + (e * r->run + k * 16) * r->bf16_parts);
 }
 
-/* The left operand that was packed at `at`, with rows of `pitch` elements, from row `row` on. */
+/* The left operand that lies packed at `at`, with rows of `pitch` elements, from row `row` on. */
 static struct kl_amx_left packed_left(const struct room *r, const float *at, int64_t row,
                                       int64_t pitch) {
     return (struct kl_amx_left){(const uint16_t *)at + row * pitch * r->bf16_parts, KL_AMX_DEPTH,
@@ -60,7 +60,7 @@ static void pack_weights(const struct room *r, int64_t n) {
                       kl_min64(32, n - k), true, (uint16_t *)r->raw + (k * r->bf16_parts + c) * 32);
 }
 
-/* Joins the range of one row's elements, times `factor`, to *range. */
+/* Extends *range by the elements of one row, times `factor`. */
 static void join_range(const struct kl_arg *a, const char *row, int64_t width, float factor,
                        struct kl_amx_range *range) {
     float x[KL_TILE];
@@ -144,7 +144,8 @@ WITH_BF16 static void weigh_pairs(struct panel *p, const float *scores, int64_t 
         __mmask16 more =
             _mm512_cmp_ps_mask(_mm512_sub_ps(top, largest), _mm512_set1_ps(LEEWAY), _CMP_GT_OQ);
         top = _mm512_mask_mov_ps(largest, more, top);
-        /* One rounding less where that does not show: it would be as large as top is far from 0. */
+        /* A fused multiply-subtract does not round x * factor, as top was rounded. The difference
+         * is as large as one rounding of top, which matters only where top is far from 0. */
         const bool far =
             _mm512_cmp_ps_mask(_mm512_abs_ps(top), _mm512_set1_ps(32768), _CMP_GT_OQ) != 0;
         float *down = p->scale + half;

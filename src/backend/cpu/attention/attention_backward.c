@@ -143,7 +143,8 @@ static void add_to_keys(const float *a, const float *weights, int64_t elements, 
         }
 }
 
-/* Turns the scores in w into weights, and the gradients of weights in ds into those of scores. */
+/* Turns the scores in w into weights, and the gradients of weights in ds into the gradients of
+ * scores. */
 static void weigh(const struct numbers *of, int64_t n, int64_t columns, float *w, float *ds) {
     for (int64_t i = 0; i < n; i++, w += KEYS, ds += KEYS) {
         const float top = of[i].top, part = of[i].part, dot = of[i].dot, slope = of[i].slope;
@@ -172,8 +173,8 @@ static struct seen seen_by(const struct kl_attention_job *j, int64_t kv_head, in
     return s;
 }
 
-/* Adds what n queries from `row` on and the keys of a block have in common. The block begins with
- * key `key`, which is number `at` of the run. */
+/* Adds the contributions of n queries from `row` on and the keys of a block to all gradients. The
+ * block begins with key `key`, which is number `at` of the run. */
 static void add_block(const struct backward *b, const struct room *r, int64_t batch,
                       int64_t kv_head, int64_t row, int64_t n, int64_t key, int64_t at,
                       int64_t keys, struct seen seen, float *sums) {
@@ -311,7 +312,7 @@ static void dots_task(void *arg, int64_t head) {
                KL_F32, &x, 1);
 }
 
-/* The gradients, where there are queries and keys. */
+/* Computes the gradients; there are queries and keys. */
 static int compute(struct backward *b, int64_t batches) {
     struct kl_attention_job *j = &b->j;
     const int64_t heads = batches * j->kv_heads, e = j->e;

@@ -3,7 +3,7 @@
  * are looked up in registers: f(a) = base + d q(d), d = a - c. Column 0 is for a < 1/4, where c is
  * 0 and the base is a itself. In other columns c is a number near the middle at which f comes very
  * close to a float32, the base (S. Gal's accurate tables): so the rounding errors before the last
- * addition are a fraction of the result. For elementwise/transcendental.c only. */
+ * addition are a fraction of the result. */
 #pragma once
 #include "backend/cpu/math/functions.h"
 #include "backend/cpu/vector/simd.h"

@@ -1,6 +1,6 @@
-/* quantized_few.c - products of few rows of x with a quantized matrix, each row of which is unpacked
- * in registers and multiplied at once (quantized_dots.inc). Where the matrix is not transposed, a
- * row is unpacked, scaled and added to the sums. */
+/* quantized_few.c - products of few rows of x with a quantized matrix. Each row of the matrix is
+ * unpacked in registers and multiplied at once (quantized_dots.inc). Where the matrix is not
+ * transposed, a row is unpacked, scaled and added to the sums. */
 #include "backend/cpu/quantized/quantized_words.h"
 
 enum {

@@ -1,5 +1,5 @@
-/* quantized_matmul.h - a product with a quantized matrix: what quantized_matmul.c, which chooses how
- * it is computed, and its two ways share. */
+/* quantized_matmul.h - a product with a quantized matrix: quantized_matmul.c chooses how it is
+ * computed, quantized_few.c and quantized_many.c compute it. */
 #pragma once
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/operand/codes.h"
