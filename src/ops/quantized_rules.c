@@ -284,7 +284,7 @@ int kl_rebuild_gather_qmm(const struct kl_build *b, struct kl_array **out, struc
 
 /* ---- batches ---- */
 
-/* The lane axis is one more leading axis; that of affine scales comes behind the axis of scales
+/* The lane axis is one more leading axis; that of affine scales comes after the axis of scales
  * and biases. A global scale of each lane is taken one lane after another. */
 int kl_vmap_quantize(const struct kl_vmap *v, struct kl_array **out, int *axis,
                      struct kl_error **err) {
