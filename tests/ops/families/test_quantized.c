@@ -654,10 +654,19 @@ static void bad_formats(void **state) {
         const char *mode;
         int group_size, bits;
         const char *says;
-    } bad[] = {{"affine", 16, 4, "32, 64 and 128"}, {"affine", 64, 7, "2, 3, 4, 5, 6 and 8"},
-               {"affine", 64, 1, "is 1"},           {"affine", 0, 4, "is 0"},
-               {"mxfp4", 64, 4, "takes 32"},        {"mxfp8", 32, 4, "takes 8"},
-               {"nvfp4", 32, 4, "takes 16"},        {"int4", 64, 4, "int4"}};
+    } bad[] = {{"affine", 16, 4, "32, 64 and 128"},
+               {"affine", 64, 7, "2, 3, 4, 5, 6 and 8"},
+               {"affine", 64, 1, "is 1"},
+               {"affine", 0, 4, "is 0"},
+               {"mxfp4", 64, 4, "takes 32"},
+               {"mxfp8", 32, 4, "takes 8"},
+               {"affine", 96, 4, "is 96"},
+               {"affine", -32, 4, "is -32"},
+               {"affine", 64, 32, "is 32"},
+               {"affine", 64, -1, "is -1"},
+               {"nvfp4", 32, 4, "takes 16"},
+               {"int4", 64, 4, "int4"},
+               {"int4", 64, 4, "affine, mxfp4, mxfp8 and nvfp4 are"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct kl_error *err = NULL;
         assert_int_equal(
