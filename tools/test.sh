@@ -74,11 +74,9 @@ stage() {
         'BEGIN { printf "   %-28s %5.2f minutes, %4d seconds of processors\n", n, s / 60, p }'
 }
 
-tests() { # tests PRESET WHAT-IS-SAMPLED [ctest arguments]
+tests() { # tests PRESET WHAT-IS-SAMPLED [ctest arguments], after build
     local preset=$1 sampled=$2
     shift 2
-    # Programs that no test runs, the benchmarks, are built in `make test-more`.
-    tools/build.sh "$preset" || return 1
     KEEL_TEST_SAMPLE=$sampled ctest --test-dir "build/$preset" --output-on-failure -j"$jobs" --no-tests=error "$@"
 }
 
@@ -96,7 +94,6 @@ fuzz_one() { # target: for a while, from its corpus, without writing into it
 export -f fuzz_one
 
 fuzz() { # as many targets at once as there are processors
-    tools/build.sh fuzz || return 1
     find build/fuzz/fuzz -maxdepth 1 -type f -executable -name 'fuzz_*' -print0 |
         xargs -0 -n 1 -P "$jobs" bash -c 'fuzz_one "$1"' fuzz_one
 }
@@ -181,13 +178,15 @@ if has first || [ "$mode" = check ]; then
     stage "kernels that start early" tools/check/kernels.sh
 fi
 if [ "$mode" = check ]; then
+    stage "ASan and UBSan: build" tools/build.sh asan
     stage "ASan and UBSan, fast tests" tests asan "$in_sanitizers" -LE slow
     summary
     exit
 fi
 if has first; then
     stage "public headers" tools/check/headers.sh
-    stage "release: build, all tests" tests release "$in_release"
+    stage "release: build" tools/build.sh release
+    stage "release: all tests" tests release "$in_release"
     stage "API table" tools/check/api_coverage.sh build/release/libkeel.so
     stage "install and link" tools/check/install.sh
     stage "what CMake says is missing" tools/check/missing.sh
@@ -195,8 +194,11 @@ if has first; then
     stage "Python package" package
 fi
 if has more; then
+    stage "ASan and UBSan: build" tools/build.sh asan
     stage "ASan and UBSan" tests asan "$in_sanitizers"
+    stage "TSan: build" tools/build.sh tsan
     stage "TSan" tests tsan "$in_sanitizers"
+    stage "fuzz: build" tools/build.sh fuzz
     stage "fuzz" fuzz
     stage "model of the protocol" model
     stage "release: library, benchmarks" tools/build.sh release keel benchmarks generate
