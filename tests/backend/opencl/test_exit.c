@@ -11,7 +11,7 @@
 #include "backend/gpu/driver.h"
 #include "backend/opencl/opencl.h"
 
-enum { SIDE = 300, PRODUCTS = 12, ENDS = 8 };
+enum { SIDE = 120, PRODUCTS = 12, ENDS = 8 };
 
 /* Registered first, and so the last handler: in the meantime those of OpenCL have run, and threads
  * that still compute for it go on with what is left. */

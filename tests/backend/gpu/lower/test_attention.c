@@ -59,6 +59,7 @@ static void maskings(void **state) {
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             for (int masking = NO_MASK; masking <= ADDED; masking++)
                 for (int k = 0; k < 4; k++) {
+                    if (!kl_test_takes("kernels", 1)) continue;
                     static const enum layout layouts[] = {DENSE, GAPPED, TRANSPOSED, REVERSED},
                                              masks[] = {DENSE, BROADCAST, SHIFTED, TRANSPOSED};
                     struct problem p = shapes[i];
@@ -99,6 +100,7 @@ static void widths(void **state) {
     static const int widths[] = {8, 32, 64, 80, 96, 128, 256};
     for (int t = 0; t < N_TYPES; t++)
         for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+            if (!kl_test_takes("kernels", 1)) continue;
             struct problem p = {.dtype = dtypes[t],
                                 .b = 1,
                                 .heads = 12,
@@ -116,11 +118,12 @@ static void widths(void **state) {
         }
 }
 
-/* So many sequences that no keys are cut, and lengths around whole rounds: the keys of a round are
+/* Enough sequences that no keys are cut, and lengths around whole rounds: the keys of a round are
  * loaded before those of the round before are taken. */
 static void rounds(void **state) {
     static const int more[] = {0, 1, 15, 16, 17, 48, 49, 63};
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        if (!kl_test_takes("kernels", 1)) continue;
         struct problem p = {.dtype = i % 2 ? KL_F16 : KL_BF16,
                             .b = 34,
                             .heads = 32,

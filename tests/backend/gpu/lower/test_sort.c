@@ -148,20 +148,24 @@ static void long_rows_now(void) {
         check_as(KL_OP_ARGSORT, (enum kl_dtype)d, 1, &n, 0, 0, DENSE, PLAIN,
                  d == KL_BOOL ? ALL_EQUAL : RANDOM_BITS);
     }
-    for (int i = 0; i < 5; i++) both(KL_F32, 2, (int[]){2, around[i]}, 1, DENSE, SPECIAL);
+    for (int i = 0; i < 5; i++)
+        if (kl_test_takes("kernels", 1)) both(KL_F32, 2, (int[]){2, around[i]}, 1, DENSE, SPECIAL);
     for (int i = 2047; i < 2050; i++) both(KL_U8, 2, (int[]){3, i}, 1, DENSE, PLAIN);
     for (int i = 4095; i < 4098; i++) both(KL_BF16, 2, (int[]){3, i}, 1, DENSE, SPECIAL);
     for (int how = ALL_NAN; how < N_FILLS; how++) {
+        if (!kl_test_takes("kernels", 1)) continue;
         check_as(KL_OP_SORT, KL_F32, 1, (int[]){20000}, 0, 0, DENSE, PLAIN, (enum fill)how);
         check_as(KL_OP_ARGSORT, KL_F32, 1, (int[]){20000}, 0, 0, DENSE, PLAIN, (enum fill)how);
         check_as(KL_OP_ARGSORT, KL_I64, 1, (int[]){40000}, 0, 0, DENSE, PLAIN, (enum fill)how);
     }
     for (int layout = DENSE; layout < N_LAYOUTS; layout++) {
+        if (!kl_test_takes("kernels", 1)) continue;
         both(KL_F32, 2, (int[]){9001, 3}, 0, (enum layout)layout, SPECIAL);
         both(KL_I16, 3, (int[]){2, 5001, 2}, 1, (enum layout)layout, FEW);
     }
-    both(KL_F32, 2, (int[]){130, 8200}, 1, DENSE, SPECIAL); /* many rows at once */
-    both(KL_F32, 1, (int[]){300001}, 0, SHIFTED, SPECIAL);
+    if (kl_test_takes("kernels", 1))
+        both(KL_F32, 2, (int[]){130, 8200}, 1, DENSE, SPECIAL); /* many rows at once */
+    if (kl_test_takes("kernels", 1)) both(KL_F32, 1, (int[]){300001}, 0, SHIFTED, SPECIAL);
     for (int axis = 0; axis < 11; axis += 5) { /* too many axes */
         int dims[] = {2, 1, 2, 1, 2, 2, 2, 2, 2, 2, 2};
         dims[axis] = 9000;
