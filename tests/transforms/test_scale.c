@@ -14,7 +14,7 @@
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { LENGTH = 100000 };
 #else
-enum { LENGTH = 1000000 };
+enum { LENGTH = 300000 };
 #endif
 
 /* ---- long chains ---- */

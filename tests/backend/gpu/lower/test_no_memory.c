@@ -104,8 +104,8 @@ static void attention(void **state) {
                                {KL_F32, DENSE, 4, {1, 1, 2000, 16}},
                                {KL_F32, DENSE, 4, {1, 1, 2000, 16}}};
     check(KL_OP_ATTENTION, &p, in, 3, in[0]);
-    const struct input x = {KL_F32, DENSE, 4, {1, 1, 2000, 16}}, back[] = {x, x, x, x, x};
-    check(KL_OP_ATTENTION_BACKWARD, &p, back, 5, (struct input){KL_F32, DENSE, 1, {96000}});
+    const struct input x = {KL_F32, DENSE, 4, {1, 1, 400, 16}}, back[] = {x, x, x, x, x};
+    check(KL_OP_ATTENTION_BACKWARD, &p, back, 5, (struct input){KL_F32, DENSE, 1, {19200}});
 }
 
 static void convolution(void **state) {
