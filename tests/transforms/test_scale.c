@@ -10,7 +10,7 @@
 #include "transforms/export.h"
 #include "transforms/transforms.h"
 
-/* Sanitizers are slow, and a tenth is still far deeper than the stack. */
+/* Sanitizers are slow, and a third is still far deeper than the stack. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { LENGTH = 100000 };
 #else
