@@ -43,7 +43,7 @@ bool kl_test_takes(const char *what, unsigned one_in) {
         test_pid = getpid();
         atexit(report_sample);
     }
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    kl_test_random(&state);
     bool taken = (state >> 33) % (one_in * by) == 0;
     n_cases++;
     n_taken += taken;

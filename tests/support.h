@@ -24,6 +24,12 @@ bool kl_test_samples(const char *what);
  * At its end the program prints how many cases ran. */
 bool kl_test_takes(const char *what, unsigned one_in);
 
+/* The next number of a linear congruential generator (Knuth, "The Art of Computer Programming",
+ * 3.3.4: the constants of MMIX), which is also its state; the high bits are the random ones. */
+static inline uint64_t kl_test_random(uint64_t *state) {
+    return *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+}
+
 /* A fresh directory for files of this test process, removed at exit. */
 const char *kl_test_dir(void);
 /* The path kl_test_dir()/name, in a static buffer that the next 8 calls do not overwrite. */

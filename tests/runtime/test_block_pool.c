@@ -402,7 +402,7 @@ static void *take_and_give(void *arg) {
     struct kl_block *held[HELD] = {NULL};
     uint64_t rng = (uint64_t)(uintptr_t)t, ticket = 0;
     for (int i = 0; i < STEPS; i++) {
-        rng = rng * 6364136223846793005u + 1442695040888963407u;
+        kl_test_random(&rng);
         struct kl_block **b = &held[(rng >> 33) % HELD];
         if (*b) { /* no other thread may have written into this block */
             for (size_t k = 0; k < (*b)->bytes; k += 64)

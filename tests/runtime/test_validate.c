@@ -134,7 +134,7 @@ static void handed_to_another_stream_in_flight(void **state) {
 }
 
 static uint32_t draw(uint64_t *rng) {
-    *rng = *rng * 6364136223846793005u + 1442695040888963407u;
+    kl_test_random(rng);
     return (uint32_t)(*rng >> 33);
 }
 

@@ -499,7 +499,7 @@ static void sums_are_within_the_bound(void **state) {
             char *v = malloc((size_t)n * item);
             long double sum = 0, magnitudes = 0;
             for (int i = 0; i < n; i++) {
-                rng = rng * 6364136223846793005u + 1442695040888963407u;
+                kl_test_random(&rng);
                 double x = ((double)(rng >> 33) / 0x1p31 - 0.5) / 64;
                 char *p = v + (size_t)i * item;
                 put_float(t, x, p);

@@ -8,6 +8,7 @@
 #include "backend/gpu/lower/kernel_cache.h"
 #include "base/number/half.h"
 #include "ops/ops.h"
+#include "ops/support/ok.h"
 #include "ops/quantized.h"
 
 static struct kl_stream *cpu_stream, *gpu_stream;
@@ -30,13 +31,6 @@ static int set_up(void **state) {
     }
     return kl_stream_new(&cpu_stream, KL_CPU, 0, NULL);
 }
-
-#define OK(call)                                                                       \
-    do {                                                                               \
-        struct kl_error *err = NULL;                                                   \
-        int rc_ = (call);                                                              \
-        if (rc_) fail_msg("%s: %d %s", #call, rc_, err ? err->message : "no message"); \
-    } while (0)
 
 static const enum kl_dtype all_dtypes[] = {KL_BOOL, KL_U8,  KL_U16,  KL_U32, KL_U64,
                                            KL_I8,   KL_I16, KL_I32,  KL_I64, KL_F16,

@@ -7,6 +7,7 @@
 #include "backend/gpu/lower/kernel_cache.h"
 #include "ops/kernel.h"
 #include "ops/ops.h"
+#include "ops/support/ok.h"
 #include "runtime/block_pool.h"
 
 enum {
@@ -21,16 +22,9 @@ static struct kl_stream *stream, *other;
 static uint64_t rng = 4711;
 
 static unsigned draw(unsigned below) {
-    rng = rng * 6364136223846793005u + 1442695040888963407u;
+    kl_test_random(&rng);
     return (unsigned)((rng >> 33) % below);
 }
-
-#define OK(call)                                                                       \
-    do {                                                                               \
-        struct kl_error *err = NULL;                                                   \
-        int rc_ = (call);                                                              \
-        if (rc_) fail_msg("%s: %d %s", #call, rc_, err ? err->message : "no message"); \
-    } while (0)
 
 static int set_up(void **state) {
     const char *want = getenv("KEEL_TEST_GPU");

@@ -7,16 +7,10 @@
 #include "base/op/validate.h"
 #include "ops/kernel.h"
 #include "ops/ops.h"
+#include "ops/support/ok.h"
 
 enum { TIMES = 5 };
 static struct kl_stream *stream;
-
-#define OK(call)                                                                       \
-    do {                                                                               \
-        struct kl_error *err = NULL;                                                   \
-        int rc_ = (call);                                                              \
-        if (rc_) fail_msg("%s: %d %s", #call, rc_, err ? err->message : "no message"); \
-    } while (0)
 
 static int set_up(void **state) {
     const char *want = getenv("KEEL_TEST_GPU");

@@ -3,18 +3,12 @@
  * workspace there is no memory fails alone. */
 #include "graph/graph_support.h"
 #include "ops/ops.h"
+#include "ops/support/ok.h"
 #include "runtime/block_pool.h"
 
 enum { N = 1 << 18 };
 static struct kl_stream *stream;
 static float values[N];
-
-#define OK(call)                                                                       \
-    do {                                                                               \
-        struct kl_error *err = NULL;                                                   \
-        int rc_ = (call);                                                              \
-        if (rc_) fail_msg("%s: %d %s", #call, rc_, err ? err->message : "no message"); \
-    } while (0)
 
 static int set_up(void **state) {
     const char *want = getenv("KEEL_TEST_GPU");

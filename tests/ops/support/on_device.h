@@ -7,14 +7,8 @@
 #include "backend/sim/sim.h"
 #include "graph/array.h"
 #include "ops/ops.h"
+#include "ops/support/ok.h"
 #include "runtime/stream.h"
-
-#define OK(call)                                                                       \
-    do {                                                                               \
-        struct kl_error *err = NULL;                                                   \
-        int rc_ = (call);                                                              \
-        if (rc_) fail_msg("%s: %d %s", #call, rc_, err ? err->message : "no message"); \
-    } while (0)
 
 static struct kl_stream *cpu_stream, *gpu_stream;
 

@@ -297,9 +297,9 @@ static void pairs(void **state) {
             x = special[i / 4 % N] * (i & 1 ? -1.0f : 1.0f);
             y = special[i / 4 / N] * (i & 2 ? -1.0f : 1.0f);
         } else {
-            state64 = state64 * 6364136223846793005u + 1442695040888963407u;
+            kl_test_random(&state64);
             x = kl_bits_f32((uint32_t)(state64 >> 32));
-            state64 = state64 * 6364136223846793005u + 1442695040888963407u;
+            kl_test_random(&state64);
             y = kl_bits_f32((uint32_t)(state64 >> 32));
             if (i % 2)
                 x = 1 + (x - floorf(x)) * 100, y = (float)(int)(state64 >> 40 & 255) / 8 - 16;

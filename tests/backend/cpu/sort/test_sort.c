@@ -6,7 +6,7 @@
 
 static uint64_t seed = 3;
 static uint64_t next_random(void) {
-    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    kl_test_random(&seed);
     return seed >> 20 ^ seed << 24;
 }
 
