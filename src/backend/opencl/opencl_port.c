@@ -292,6 +292,7 @@ void kl_opencl_port_init(struct kl_opencl *d) {
         .has_f64 = has_word(extensions, "cl_khr_fp64"),
         .has_atomic64 = has_word(extensions, "cl_khr_int64_base_atomics"),
         .on_processor = !d->is_gpu,
+        .argument_bytes = 1 << 10, /* that every device of OpenCL takes */
     };
     size_t most[3] = {0, 0, 0}; /* a device with more than three dimensions reports nothing here */
     kl_cl.clGetDeviceInfo(d->device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof most, most, NULL);

@@ -74,7 +74,9 @@ static struct kl_port port = {.ops = &nvrtc_ops,
                               .has_f64 = true,
                               .has_atomic64 = true,
                               .has_wide_sums = true,
-                              .is_cuda = true};
+                              .fast_exchange = true,
+                              .compiles_cuda = true,
+                              .argument_bytes = 4 << 10};
 static struct kl_lowering *lowering;
 
 static int nvrtc_setup(void **state) {

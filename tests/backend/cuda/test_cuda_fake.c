@@ -239,7 +239,7 @@ static void test_launch_3d(void **state) {
     assert_int_equal(cu->port.max_groups[0], INT32_MAX);
     assert_int_equal(cu->port.max_groups[2], 65535);
     assert_int_equal(cu->port.max_group[2], 64);
-    assert_true(cu->port.is_cuda);
+    assert_true(cu->port.compiles_cuda);
 }
 
 /* CUDA would refuse such a launch, and with it a whole command buffer. So it is refused when the

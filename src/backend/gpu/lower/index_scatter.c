@@ -202,7 +202,8 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
         v.item = (uint8_t)kl_indexed_widen(&x, v.n_index, kl_dtype_size(out->dtype),
                                            kl_indexed_widest(e->port), rows[v.n_index], out->data);
         v.dtype = 0;
-        v.exchange = e->port->is_cuda && v.item == 4 && x.inner == 1 && out->size >= MANY_PLACES;
+        v.exchange =
+            e->port->fast_exchange && v.item == 4 && x.inner == 1 && out->size >= MANY_PLACES;
         items = x.n * x.inner;
     } else if (p->mode == KL_SCATTER_ADD && out->dtype == KL_F32 && !v.ordered &&
                e->port->has_wide_sums) {

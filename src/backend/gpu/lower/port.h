@@ -55,7 +55,8 @@ struct kl_port_ops {
     int (*launch)(struct kl_port *p, void *queue, void *kernel, uint32_t groups, uint32_t local,
                   const struct kl_karg *args, int n_args, struct kl_error **err);
     /* The same in three dimensions, with shared_bytes of dynamic shared memory. When shared_bytes
-     * is not 0 and the language is not CUDA, that memory is one more argument, the last one. */
+     * is not 0 and the port does not compile CUDA C++, that memory is one more argument, the last
+     * one. */
     int (*launch_3d)(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
                      const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
                      int n_args, struct kl_error **err);
@@ -96,9 +97,13 @@ struct kl_port {
     bool has_wide_sums;
     /* The prelude has MERGED_KERNEL: several launches of a kernel can be one, side by side. */
     bool merges;
+    /* Single words that go to many places far apart are stored faster by an atomic exchange
+     * (kernels/index_scatter.kl). */
+    bool fast_exchange;
     bool has_matrix_units; /* the device multiplies matrices of 16-bit floats (attention.kl) */
     /* The fields below concern launch_3d. */
-    bool is_cuda;           /* compile takes CUDA C++ */
+    bool compiles_cuda;     /* `compile` takes CUDA C++ too, for kernels of users */
+    size_t argument_bytes;  /* most bytes of the arguments of one launch, at most 4096 */
     uint32_t max_groups[3]; /* of a grid, per dimension; 0: no limit */
     /* work-items of a group, per dimension; 0: only max_local limits them */
     uint32_t max_group[3];

@@ -117,7 +117,9 @@ static int open_port(void **state) {
                                  .n_units = 100,
                                  .subgroup = 32,
                                  .merges = true,
-                                 .is_cuda = true,
+                                 .fast_exchange = true,
+                                 .compiles_cuda = true,
+                                 .argument_bytes = 4 << 10,
                                  .max_groups = {INT32_MAX, 65535, 65535},
                                  .max_group = {1024, 1024, 64}};
     return 0;
