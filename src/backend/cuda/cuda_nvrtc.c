@@ -111,7 +111,7 @@ static int compile(const struct kl_nvrtc_api *api, int cc, const char *source, c
     char headers[2][INCLUDE_BYTES];
     int n_headers = include_options(source, headers, options + 3), n_options = 3 + n_headers;
 #ifdef KL_TEST_HOOKS
-    /* The reason is in opencl_port.c. Older compilers do not know the option. */
+    /* The reason is in opencl_launch.c. Older compilers do not know the option. */
     if (getenv("KEEL_TEST_QUICK_KERNELS") && api->major >= 13)
         options[n_options++] = "--Ofast-compile=max";
 #endif

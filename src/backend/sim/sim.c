@@ -394,16 +394,25 @@ static int lost(struct sim *s, struct kl_error **err) {
     return is ? kl_fail(err, KL_EDEVICELOST, "device '%s' is lost", s->name) : KL_OK;
 }
 
+/* The GPU layer refuses the device after a fork before it calls the driver; tests of the driver
+ * alone see this. */
+static int usable(struct sim *s, struct kl_error **err) {
+    if (s->forked)
+        return kl_fail(err, KL_EDEVICE, "device '%s' was opened before this process forked",
+                       s->name);
+    return lost(s, err);
+}
+
 static int sim_read(struct kl_driver *d, const void *ptr, size_t offset, void *dst, size_t n,
                     struct kl_error **err) {
-    KL_TRY(lost(sim_of(d), err));
+    KL_TRY(usable(sim_of(d), err));
     memcpy(dst, (const char *)ptr + offset, n);
     return KL_OK;
 }
 
 static int sim_write(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n,
                      struct kl_error **err) {
-    KL_TRY(lost(sim_of(d), err));
+    KL_TRY(usable(sim_of(d), err));
     memcpy((char *)ptr + offset, src, n);
     return KL_OK;
 }
@@ -492,19 +501,17 @@ static void sim_words_clear(struct kl_driver *d, struct kl_fault_words *w) {
     memset(w->host, 0xFF, KL_WORDS * sizeof(uint32_t));
 }
 
-/* There is no compiler, so nothing is prepared. */
-static int sim_prepare(struct kl_driver *d, const struct kl_command *c, size_t *workspace_bytes,
-                       struct kl_error **err) {
-    *workspace_bytes = 0; /* the CPU's kernels take their own */
+/* There is no compiler, so kernels of users are refused. */
+static int sim_takes(struct kl_driver *d, const struct kl_command *c, struct kl_error **err) {
     if (c->kind != KL_CMD_LAUNCH || c->op != KL_OP_KERNEL) return KL_OK;
     return kl_fail(err, KL_EUNSUPPORTED,
                    "kernel '%s' needs a GPU with CUDA or OpenCL; '%s' is simulated", c->name,
                    d->name);
 }
 
-static int sim_submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
-                      void *const *waits, int n_waits, struct kl_fault_words *brings_back,
-                      void *signal, struct kl_error **err) {
+static int sim_run(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
+                   void *const *waits, int n_waits, struct kl_fault_words *brings_back,
+                   void *signal, struct kl_error **err) {
     struct sim *s = sim_of(d);
     struct queue *q = queue;
     for (int i = 0; i < n; i++) KL_TRY(check_addresses(&commands[i], err));
@@ -580,14 +587,14 @@ static const struct kl_driver_ops ops = {.alloc = sim_alloc,
                                          .event_free = sim_event_free,
                                          .words_new = sim_words_new,
                                          .words_clear = sim_words_clear,
-                                         .prepare = sim_prepare,
-                                         .submit = sim_submit,
                                          .event_query = sim_event_query,
                                          .wait_any = sim_wait_any,
                                          .wake = sim_wake,
                                          .forked = sim_forked,
                                          .share = sim_share,
-                                         .unshare = sim_unshare};
+                                         .unshare = sim_unshare,
+                                         .run = sim_run,
+                                         .takes = sim_takes};
 
 bool kl_sim_shares(void) {
     const char *e = getenv("KEEL_SIM_SHARED");

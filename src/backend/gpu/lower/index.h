@@ -97,7 +97,7 @@ int kl_indexed_emit_slices(struct kl_emit *e, struct kl_indexed_variant *v, cons
                            const struct kl_indexed *x, int64_t item, struct kl_karg *args,
                            int n_args);
 /* The widest access in bytes that moves elements on this device. */
-size_t kl_indexed_widest(const struct kl_port *port);
+size_t kl_indexed_widest(const struct kl_driver *d);
 /* Doubles the bytes that are moved in one access, up to `most`, while strides, sizes and alignment
  * allow it. One of `from` and `to` is the indexed array, the other is row-major. */
 size_t kl_indexed_widen(struct kl_indexed *x, int n_index, size_t item, size_t most,

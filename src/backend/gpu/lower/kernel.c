@@ -45,7 +45,7 @@ static int fill_outputs(struct kl_emit *e, const struct kl_command *c,
 /* ---- whether the device can ---- */
 
 static int check_device(struct kl_emit *e, const struct kl_kernel_desc *d, uint32_t *groups) {
-    const struct kl_port *p = e->port;
+    const struct kl_driver *p = e->driver;
     size_t most = p->dynamic_bytes ? p->dynamic_bytes : p->local_bytes;
     if (d->is_cuda && !p->compiles_cuda)
         return kl_fail(e->err, KL_EUNSUPPORTED,
@@ -121,7 +121,7 @@ static int make_block(struct kl_emit *e, const struct kl_command *c, const struc
      * refuses any other size. */
     while (b->bytes % (d->described ? 8 : 4)) put(b, "", 1);
     size_t addresses = (size_t)(c->n_in + c->n_out + 2) * 16;
-    size_t most = e->port->argument_bytes;
+    size_t most = e->driver->argument_bytes;
     if (b->bytes + addresses > most)
         return kl_fail(
             e->err, KL_EUNSUPPORTED,

@@ -67,7 +67,7 @@ struct prepared {
 #define MIX_SIZE 0x9E3779B97F4A7C15u
 
 struct kl_lowering {
-    struct kl_port *port;
+    struct kl_driver *driver;
     struct kl_mutex mu; /* a leaf; guards what is appended to the buckets */
     _Atomic(struct entry *) bucket[BUCKETS];
     /* Held while compiling, so that a kernel which two threads want is compiled once. Taken before
@@ -157,11 +157,11 @@ static char *source_of(struct kl_lowering *l, const struct wanted *w) {
     const char *body = made ? made : w->e.family ? w->e.family->source : w->e.key;
     const char *library = w->e.family ? w->e.family->library : w->library;
     if (!library) library = "";
-    size_t room = n + strlen(l->port->prelude) + strlen(kl_source_prelude) + strlen(library) +
+    size_t room = n + strlen(l->driver->prelude) + strlen(kl_source_prelude) + strlen(library) +
                   strlen(body) + strlen(w->e.name) + 64;
     char *s = kl_malloc(room);
     if (s)
-        n = (size_t)snprintf(s, room, "%s%s%s%s\n#line 1\n%s", defines, l->port->prelude,
+        n = (size_t)snprintf(s, room, "%s%s%s%s\n#line 1\n%s", defines, l->driver->prelude,
                              kl_source_prelude, library, body);
     if (s && w->e.merged) snprintf(s + n, room - n, "\nMERGED_KERNEL(%s)\n", w->e.name);
     kl_free(made);
@@ -188,14 +188,16 @@ static int make(struct kl_lowering *l, const struct wanted *w, struct entry **ou
     void *module = NULL;
     int rc = e && (source || w->is_program) ? KL_OK : kl_fail_nomem(err);
     if (!rc && w->is_program)
-        rc = l->port->ops->load_program(l->port, w->e.key, w->e.key_bytes, w->file, &module, err);
+        rc = l->driver->ops->load_program(l->driver, w->e.key, w->e.key_bytes, w->file, &module,
+                                          err);
     else if (!rc)
-        rc = kl_kernel_cache_module(l->port, source, w->file, &module, err);
+        rc = kl_kernel_cache_module(l->driver, source, w->file, &module, err);
     char merged[NAME_ROOM];
     if (!rc) snprintf(merged, sizeof merged, "merged_%s", e->name);
     if (!rc)
-        rc = l->port->ops->find(l->port, module, e->merged ? merged : e->name, &e->kernel, err);
-    if (!rc && l->port->ops->limits) rc = l->port->ops->limits(l->port, e->kernel, &e->limits, err);
+        rc = l->driver->ops->find(l->driver, module, e->merged ? merged : e->name, &e->kernel, err);
+    if (!rc && l->driver->ops->limits)
+        rc = l->driver->ops->limits(l->driver, e->kernel, &e->limits, err);
     kl_free(source);
     if (rc) {
         kl_free(e);
@@ -269,10 +271,10 @@ struct kl_side {
 static int hand_over(struct kl_emit *e, void *kernel, uint32_t groups, uint32_t local,
                      size_t shared_bytes, const struct kl_karg *args, int n_args) {
     if (shared_bytes)
-        return e->port->ops->launch_3d(e->port, e->queue, kernel, (const uint32_t[]){groups, 1, 1},
-                                       (const uint32_t[]){local, 1, 1}, shared_bytes, args, n_args,
-                                       e->err);
-    return e->port->ops->launch(e->port, e->queue, kernel, groups, local, args, n_args, e->err);
+        return e->driver->ops->launch_3d(
+            e->driver, e->queue, kernel, (const uint32_t[]){groups, 1, 1},
+            (const uint32_t[]){local, 1, 1}, shared_bytes, args, n_args, e->err);
+    return e->driver->ops->launch(e->driver, e->queue, kernel, groups, local, args, n_args, e->err);
 }
 
 static size_t padded(size_t bytes) {
@@ -311,7 +313,7 @@ static int launch_merged(struct kl_emit *e, const struct waiting *const *launche
         _Alignas(MERGED_ALIGN) char values[MERGED_MOST];
     } all;
     uint32_t most = 0;
-    if (n < 2 || !e->port->merges || !first->kernel->family ||
+    if (n < 2 || !e->driver->merges || !first->kernel->family ||
         (size_t)n * each > sizeof all.values || atomic_load(&e->lowering->one_by_one))
         return 0;
     memset(&all, 0, sizeof all.groups + (size_t)n * each);
@@ -336,8 +338,8 @@ static int launch_merged(struct kl_emit *e, const struct waiting *const *launche
     }
     if (found->limits.max_local && w.e.local > found->limits.max_local) return 0;
     struct kl_karg arg = {&all, sizeof all.groups + (size_t)n * each, 0};
-    const int rc = e->port->ops->launch_3d(
-        e->port, e->queue, found->kernel, (const uint32_t[]){most, (uint32_t)n, 1},
+    const int rc = e->driver->ops->launch_3d(
+        e->driver, e->queue, found->kernel, (const uint32_t[]){most, (uint32_t)n, 1},
         (const uint32_t[]){w.e.local, 1, 1}, first->shared_bytes, &arg, 1, e->err);
     return rc ? rc : 1;
 }
@@ -416,7 +418,7 @@ static int launch(struct kl_emit *e, const struct wanted *w, int64_t groups, siz
 
 int kl_emit_plain_copy(struct kl_emit *e, void *to, const void *from, size_t bytes) {
     KL_TRY(settle(e));
-    return e->port->ops->copy(e->port, e->queue, to, from, bytes, e->err);
+    return e->driver->ops->copy(e->driver, e->queue, to, from, bytes, e->err);
 }
 
 int kl_emit(struct kl_emit *e, const struct kl_family *f, const int *values, const char *entry,
@@ -433,7 +435,7 @@ int kl_emit_shared(struct kl_emit *e, const struct kl_family *f, const int *valu
     for (int i = 0; i < n; i++) {
         w.e.values[i] = values[i];
         w.e.hash = mix(w.e.hash, (uint64_t)(int64_t)values[i]);
-        if (strncmp(f->defines[i], "T:", 2) == 0 && values[i] == KL_F64 && !e->port->has_f64)
+        if (strncmp(f->defines[i], "T:", 2) == 0 && values[i] == KL_F64 && !e->driver->has_f64)
             return kl_fail(e->err, KL_EUNSUPPORTED, "%s: this device has no float64", entry);
     }
     w.e.hash = mix(w.e.hash, hash_bytes(entry, strlen(entry)));
@@ -467,8 +469,8 @@ int kl_emit_source(struct kl_emit *e, const char *name, const char *source, cons
  * size only at hand-over, together with the whole command buffer. */
 static int check_grid(struct kl_emit *e, const struct kl_grid_launch *g,
                       const struct kl_kernel_limits *limits) {
-    size_t has =
-        e->port->dynamic_bytes && g->shared_bytes ? e->port->dynamic_bytes : e->port->local_bytes;
+    size_t has = e->driver->dynamic_bytes && g->shared_bytes ? e->driver->dynamic_bytes
+                                                             : e->driver->local_bytes;
     uint32_t in_group = g->local[0] * g->local[1] * g->local[2];
     if (limits->max_local && in_group > limits->max_local)
         return kl_fail(e->err, KL_EARG,
@@ -502,9 +504,9 @@ int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct
     if (e->dry) return check_grid(e, g, &found->limits);
     KL_TRY(check_addresses(e, g->name, args, n_args));
     KL_TRY(settle(e));
-    return (is_program ? e->port->ops->launch_program
-                       : e->port->ops->launch_3d)(e->port, e->queue, found->kernel, g->groups,
-                                                  g->local, g->shared_bytes, args, n_args, e->err);
+    return (is_program ? e->driver->ops->launch_program : e->driver->ops->launch_3d)(
+        e->driver, e->queue, found->kernel, g->groups, g->local, g->shared_bytes, args, n_args,
+        e->err);
 }
 
 int kl_emit_workspace(struct kl_emit *e, size_t bytes, void **ptr) {
@@ -549,10 +551,10 @@ static bool is_move(const struct kl_command *c) {
     return c->op == KL_OP_COPY && !(c->args[0].layout & c->args[1].layout & KL_ROW_CONTIGUOUS);
 }
 
-/* 1 when the port runs c in a way of its own. */
-static int by_port(struct kl_emit *e, const struct kl_command *c) {
-    if (c->kind != KL_CMD_LAUNCH || !e->port->ops->override) return 0;
-    return e->port->ops->override(e, c);
+/* 1 when the driver runs c in a way of its own. */
+static int by_driver(struct kl_emit *e, const struct kl_command *c) {
+    if (c->kind != KL_CMD_LAUNCH || !e->driver->ops->override) return 0;
+    return e->driver->ops->override(e, c);
 }
 
 static int by_family(struct kl_emit *e, const struct kl_command *c) {
@@ -566,13 +568,13 @@ static int by_family(struct kl_emit *e, const struct kl_command *c) {
 }
 
 static int lower_one(struct kl_emit *e, const struct kl_command *c) {
-    const int rc = by_port(e, c);
+    const int rc = by_driver(e, c);
     if (rc) return rc < 0 ? rc : KL_OK;
     return by_family(e, c);
 }
 
 int kl_emit_command(struct kl_emit *e, const struct kl_command *c) {
-    KL_TRY(settle(e)); /* a port's own way does not wait */
+    KL_TRY(settle(e)); /* a driver's own way does not wait */
     return lower_one(e, c);
 }
 
@@ -602,7 +604,7 @@ static uint64_t signature(const struct kl_command *c) {
  * whole command buffer. */
 int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, size_t *workspace_bytes,
                      struct kl_error **err) {
-    struct kl_emit e = {.lowering = l, .port = l->port, .dry = true, .err = err};
+    struct kl_emit e = {.lowering = l, .driver = l->driver, .dry = true, .err = err};
     uint64_t s = signature(c);
     struct prepared *p = &l->prepared[(s >> 32) % PREPARED];
     uint64_t size = atomic_load_explicit(&p->size, memory_order_relaxed);
@@ -621,7 +623,7 @@ int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, size_t *
 static struct kl_emit emit_of(struct kl_lowering *l, void *queue, const struct kl_command *commands,
                               int at, struct kl_error **err) {
     return (struct kl_emit){.lowering = l,
-                            .port = l->port,
+                            .driver = l->driver,
                             .queue = queue,
                             .err = err,
                             .before = commands,
@@ -638,7 +640,7 @@ static int lower_side_by_side(struct kl_lowering *l, void *queue, const struct k
     side.n = 0;
     for (int i = first; i < first + n; i++) {
         struct kl_emit e = emit_of(l, queue, commands, i, err);
-        const int rc = by_port(&e, &commands[i]);
+        const int rc = by_driver(&e, &commands[i]);
         if (rc < 0) return rc;
         if (rc > 0) continue;
         e.side = &side;
@@ -652,7 +654,7 @@ static int lower_side_by_side(struct kl_lowering *l, void *queue, const struct k
 int kl_lower(struct kl_lowering *l, void *queue, const struct kl_command *commands, int n,
              struct kl_error **err) {
     for (int i = 0; i < n;) {
-        const int beside = l->port->merges || ALWAYS_MERGES ? kl_beside(commands + i, n - i) : 1;
+        const int beside = l->driver->merges || ALWAYS_MERGES ? kl_beside(commands + i, n - i) : 1;
         if (beside > 1) {
             KL_TRY(lower_side_by_side(l, queue, commands, i, beside, err));
             i += beside;
@@ -677,13 +679,13 @@ const struct kl_family *const *kl_families(int *n) {
     return families;
 }
 
-struct kl_lowering *kl_lowering_new(struct kl_port *port, struct kl_error **err) {
+struct kl_lowering *kl_lowering_new(struct kl_driver *d, struct kl_error **err) {
     struct kl_lowering *l = kl_calloc(1, sizeof *l);
     if (!l) {
         kl_fail_nomem(err);
         return NULL;
     }
-    l->port = port;
+    l->driver = d;
     kl_mutex_init(&l->mu);
     kl_mutex_init(&l->compiling);
     kl_fork_lock_add(&l->compiling);
