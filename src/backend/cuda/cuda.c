@@ -254,7 +254,7 @@ int kl_cuda_open(int index, struct kl_backend **out, struct kl_error **err) {
     if (index < 0 || index >= MAX_DEVICES)
         return kl_fail(err, KL_EDEVICE, "there is no CUDA device %d", index);
     if (!devices[index]) KL_TRY(device_new(index, &devices[index], err));
-    /* What one call has made stays when a later step fails; the next call goes on from there. */
+    /* Each step that succeeds stays when a later one fails; the next call goes on from there. */
     struct kl_cuda *d = devices[index];
     struct kl_driver *driver = &d->driver;
     if (!driver->lowering && !(driver->lowering = kl_lowering_new(driver, err))) return KL_ENOMEM;

@@ -9,7 +9,7 @@
 #include "base/op/op_params.h"
 
 enum {
-    FEW_ROWS = 16,  /* lower/attention.c has a kernel for so many */
+    FEW_ROWS = 16,  /* up to this number lower/attention.c has a kernel */
     ALIGNMENT = 16, /* bytes; of addresses and strides */
     /* attention_sm90.kl has the same numbers. */
     ROWS = 128,

@@ -16,7 +16,7 @@
 enum {
     /* Multiplications; below this number the launch is most of the time. */
     LEAST_WORK = 64 * 64 * 64,
-    WORKSPACE_MOST = 32 << 20, /* bytes; devices of the Hopper kind need so much */
+    WORKSPACE_MOST = 32 << 20, /* bytes; devices of the Hopper kind need that */
     /* Bytes; the alignment of a vector load and of the tensor memory engine. */
     ALIGNMENT_MOST = 16,
     MOST_PROBLEMS = 4096, /* most problems that are remembered */

@@ -438,7 +438,8 @@ static int find_or_make(struct kl_cuda_convolutions *all, const struct kl_dnn_ap
 
 /* ---- running ---- */
 
-/* What a launch hands to cuDNN, in parts of the command's workspace where copies are needed. */
+/* The memory that a launch hands to cuDNN, in parts of the command's workspace where copies are
+ * needed. */
 struct memory {
     void *data[N_ROLES], *workspace;
     struct view view;

@@ -1,4 +1,5 @@
-/* cuda_internal.h - the structures of the CUDA driver. Only files of backend/cuda/ include it.
+/* cuda_internal.h - the structures of the CUDA driver. Only files of backend/cuda/ and its
+ * tests include it.
  *
  * Locks: all are leaves, and none is held while CUDA may call back. In the child of a fork no lock
  * is taken: every slot first checks `forked`. */
@@ -50,7 +51,7 @@ struct kl_cuda_queue {
      * itself does not wait for the host. */
     void *notify;
     struct kl_cuda_chain *chain; /* NULL: this driver has no graphs whose nodes can be changed */
-    uint64_t posted;             /* so many posted writes come before what is in `stream` */
+    uint64_t posted;             /* the number of posted writes before what is in `stream` */
 };
 
 struct kl_cuda_problem;
@@ -164,7 +165,7 @@ void kl_cuda_wake(struct kl_driver *d);
 int kl_cuda_chain_new(struct kl_cuda *d, struct kl_cuda_chain **chain, struct kl_error **err);
 void kl_cuda_chain_begin(struct kl_cuda_chain *chain);
 /* Copies the arguments (at most KL_MAX_KARGS). Launches at once when there was no begin. alone: the
- * kernel does not wait itself for those before it, so it is launched at once, behind them. */
+ * kernel does not wait itself for those before it, so it is launched at once, after them. */
 int kl_cuda_chain_add(struct kl_cuda *d, struct kl_cuda_queue *q, void *kernel,
                       const uint32_t *groups, const uint32_t *local, uint32_t shared_bytes,
                       const struct kl_karg *args, int n_args, bool alone, struct kl_error **err);

@@ -164,7 +164,7 @@ struct kl_driver_ops {
                   struct kl_error **err);
 
     /* ---- submissions, called by kl_driver_submit; one thread at a time per queue ---- */
-    /* What is launched in the queue from now on starts after the events. It is followed by launches
+    /* Launches in the queue start after the events from now on. It is followed by launches
      * and then by `end` or `abandon`, but for a failure: then nothing is left to do. Does what
      * `enter` does. */
     int (*begin)(struct kl_driver *d, void *queue, void *const *waits, int n_waits,
@@ -268,9 +268,9 @@ struct kl_driver {
  * failure, KL_ECOMPILE among them, is the failure of that operation alone. */
 int kl_driver_prepare(struct kl_driver *d, const struct kl_command *c, size_t *workspace_bytes,
                       struct kl_error **err);
-/* Runs the commands in order on the queue, after the events, and then signals. What the commands
- * point to lives until the event is complete. On failure none of the commands runs, `signal` is
- * never signalled, and the words are clear. One thread at a time per queue. */
+/* Runs the commands in order on the queue, after the events, and then signals. All that the
+ * commands point to lives until the event is complete. On failure none of the commands runs,
+ * `signal` is never signalled, and the words are clear. One thread at a time per queue. */
 int kl_driver_submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
                      void *const *waits, int n_waits, struct kl_fault_words *brings_back,
                      void *signal, struct kl_error **err);

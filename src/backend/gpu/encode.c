@@ -47,8 +47,9 @@ static int copy_tensor(struct kl_command_buffer *cb, struct kl_tensor *to,
     return KL_OK;
 }
 
-/* What the inputs of an operation determine: the fault words that it depends on, and whether an
- * input is known to have failed. The command buffers to wait for are noted in the open one. */
+/* The things that the inputs of an operation determine: the fault words that it depends on, and
+ * whether an input is known to have failed. The command buffers to wait for are noted in the open
+ * one. */
 struct inputs {
     bool drop;
     struct kl_word_ref *taints;

@@ -199,7 +199,7 @@ static int enter(struct kl_error **err) {
     return kl_fail(err, KL_EDEVICE, "the process ends: OpenCL is not used any more");
 }
 
-/* The slots of the driver. Those that have no result do nothing when the process ends. */
+/* The slots of the driver. A slot without a result does nothing when the process ends. */
 
 static int enter_device(struct kl_driver *d, struct kl_error **err) {
     KL_TRY(enter(err));

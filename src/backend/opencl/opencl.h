@@ -12,7 +12,7 @@ int kl_opencl_count(const char **why);
 /* The backend of device `index` (less than the count), made by the first call that succeeds.
  * KL_EDEVICE, KL_ENOMEM. */
 int kl_opencl_open(int index, struct kl_backend **out, struct kl_error **err);
-/* What is known of a device without opening it. */
+/* The facts that are known of a device without opening it. */
 void kl_opencl_facts(int index, struct kl_gpu_facts *out);
 /* Whether device `index` (less than the count) reports itself as a GPU. */
 bool kl_opencl_is_gpu(int index);

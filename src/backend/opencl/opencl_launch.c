@@ -32,7 +32,7 @@ static int build_failed(struct kl_opencl *d, cl_program program, const char *nam
     return rc;
 }
 
-/* Stores the source itself, behind the line that names its file. */
+/* Stores the source itself, after the line that names its file. */
 static int source_of(const char *line, const char *source, void **binary, size_t *bytes,
                      struct kl_error **err) {
     size_t n = strlen(line), m = strlen(source);

@@ -17,7 +17,7 @@ enum {
     CAUSAL = 1, /* the values of MASKED */
     A_MASK,
     COLUMNS = 64, /* of the result, for a group; with matrix units all of them, */
-    WIDEST = 128, /* and at most so many */
+    WIDEST = 128, /* and at most this number */
     N_NUMBERS = 4,
     ROWS_FEW = 16,        /* of a group, */
     ROWS_MANY = 64,       /* and with sub-groups: PoCL is slower, since its registers are memory */

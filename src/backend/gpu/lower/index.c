@@ -17,7 +17,7 @@ enum {
     MAX_ITEM_PROCESSOR = 64,
     /* Items from which there are enough groups even with several items per work-item. */
     LARGE = LOCAL * 4096,
-    /* work-items per core of a processor: so many that no core waits long for the last one */
+    /* work-items per core of a processor: enough that no core waits long for the last one */
     PER_UNIT = 8,
     LEAST_BYTES = 1 << 16, /* bytes moved by one of these work-items, at least */
     MAX_INNER = 4          /* items per position up to which loops are compiled for that number */

@@ -64,7 +64,7 @@ static inline struct kl_index_range kl_index_positions(const struct kl_command *
     return (struct kl_index_range){c->pos_begin, c->pos_end < n ? c->pos_end : n};
 }
 
-/* The address `items` items of `item` bytes behind p. */
+/* The address `items` items of `item` bytes after p. */
 static inline struct kl_karg kl_index_item_ptr(const void *p, int64_t items, size_t item) {
     return KL_KARG_PTR(p ? (const char *)p + items * (int64_t)item : NULL, item);
 }

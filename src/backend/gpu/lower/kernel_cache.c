@@ -178,7 +178,7 @@ static void *look_up(const struct kl_driver *d, const char *source, const char *
     return binary;
 }
 
-/* Writes a new file beside the entry and renames it: a process that reads meanwhile sees the old
+/* Writes a new file next to the entry and renames it: a process that reads meanwhile sees the old
  * entry or the new one. A failure is ignored, since the cache is optional. */
 static void store(const struct kl_driver *d, const char *source, char *dir, const char *path,
                   const void *binary, size_t bytes) {

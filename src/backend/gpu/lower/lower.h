@@ -43,15 +43,15 @@ struct kl_emit {
     void *queue; /* the queue of the driver; NULL in a dry run */
     bool dry;
     struct kl_error **err;
-    /* The workspace of the command, of `room` bytes; a dry run has none. `used`: so many bytes of
-     * it were asked for until now. */
+    /* The workspace of the command, of `room` bytes; a dry run has none. `used`: the bytes of
+     * it that were asked for until now. */
     char *workspace;
     size_t room, used;
     bool sizes_only; /* a dry run that compiles nothing */
     /* The commands of the same command buffer before the one at hand; none in a dry run. */
     const struct kl_command *before;
     int n_before;
-    struct kl_side *side; /* where launches wait for those beside them; NULL: they do not wait */
+    struct kl_side *side; /* where launches wait for others; NULL: they do not wait */
 };
 
 /* Whether nothing that may still run when the command at hand starts stores into the memory of a:
@@ -82,13 +82,12 @@ int kl_emit_source(struct kl_emit *e, const char *name, const char *source, cons
 int kl_emit_made(struct kl_emit *e, const void *key, size_t key_bytes, char *(*source)(void *ctx),
                  void *ctx, const char *entry, int64_t groups, uint32_t local,
                  const struct kl_karg *args, int n_args);
-/* Copies from device to device, behind what was emitted before. */
+/* Copies from device to device, after what was emitted before. */
 int kl_emit_plain_copy(struct kl_emit *e, void *to, const void *from, size_t bytes);
 /* A launch of a kernel whose source a user wrote, or of a program that a user compiled. */
 struct kl_grid_launch {
     const char *name, *source, *entry; /* as in kl_emit_source */
-    /* Not 0: `source` is a compiled program of so many bytes, and library and bare are not
-     * used. */
+    /* Not 0: `source` is a compiled program of this size, and library and bare are not used. */
     size_t program_bytes;
     const char *library; /* placed between the preludes and the source; may be NULL */
     bool bare;           /* the source stands alone: no prelude, no library */

@@ -18,7 +18,7 @@ enum {
     EIGHT = 8,        /* and rows of x */
     HELD_WORDS = 8,   /* of packed numbers that a work-item loads ahead, of each of its rows of w */
     MOST_WARPS = 16,  /* of a group */
-    /* So many sub-groups keep a large device busy: 16 on each multiprocessor of an H200, 8 where
+    /* Sub-groups that keep a large device busy: 16 on each multiprocessor of an H200, 8 where
      * each has more than 8 rows of x. */
     ENOUGH_WARPS = 132 * 16,
     LONGEST_ROW = 1 << 24, /* elements between rows of x */
@@ -260,7 +260,7 @@ static int dense_indices(struct kl_emit *e, const struct kl_arg *a, const void *
     return kl_emit_copy(e, 4, a->ndim, a->dims, to, dense, a->data, a->strides);
 }
 
-/* What both kernels of packed numbers take, but the last arguments. */
+/* The arguments of both kernels of packed numbers, but the last ones. */
 struct packed_args {
     struct operands o;
     struct product q;

@@ -9,7 +9,7 @@ enum {
     SUBGROUPS_LOCAL = 512,
     ENOUGH_GROUPS = 1024,
     SEGMENT = 4096,   /* elements below which a row is not cut: a launch costs as much as that */
-    SEGMENT_OF_K = 8, /* a segment has at least so many times k elements */
+    SEGMENT_OF_K = 8, /* a segment has at least this number times k elements */
 };
 
 const struct kl_family kl_family_topk = {.name = "topk",

@@ -250,7 +250,7 @@ static void test_apart(void **state) {
     product(1, 5, 2, 6, K); /* reads what the first writes */
     lower(l, 2);
     expect(2, (const int[]){1, 1});
-    assert_int_equal(kl_beside(commands, 2), 1);
+    assert_int_equal(kl_side_by_side(commands, 2), 1);
     product(1, 0, 2, 0, K); /* writes what both read */
     lower(l, 2);
     expect(2, (const int[]){1, 1});
@@ -260,22 +260,22 @@ static void test_apart(void **state) {
     product(1, 0, 2, 6, K);
     commands[1].workspace = block(5); /* works where the first writes */
     commands[1].workspace_bytes = 4;
-    assert_int_equal(kl_beside(commands, 2), 1);
+    assert_int_equal(kl_side_by_side(commands, 2), 1);
     commands[1].workspace = block(7);
-    assert_int_equal(kl_beside(commands, 2), 2);
+    assert_int_equal(kl_side_by_side(commands, 2), 2);
     commands[1].checked = true; /* it may leave a fault */
-    assert_int_equal(kl_beside(commands, 2), 1);
+    assert_int_equal(kl_side_by_side(commands, 2), 1);
     commands[1].checked = false;
     commands[1].n_guards = 1;
-    assert_int_equal(kl_beside(commands, 2), 1);
+    assert_int_equal(kl_side_by_side(commands, 2), 1);
     product(1, 0, 2, 6, 1 << 17); /* large enough to fill a device */
-    assert_int_equal(kl_beside(commands, 2), 1);
+    assert_int_equal(kl_side_by_side(commands, 2), 1);
     product(1, 0, 2, 6, K);
     commands[1].op = KL_OP_QUANTIZED_MATMUL;
-    assert_int_equal(kl_beside(commands, 2), 1);
+    assert_int_equal(kl_side_by_side(commands, 2), 1);
     product(1, 0, 2, 6, K);
     products[1].args[1].dtype = KL_BF16;
-    assert_int_equal(kl_beside(commands, 2), 1);
+    assert_int_equal(kl_side_by_side(commands, 2), 1);
 }
 
 /* The third product depends on the first: two launches, in order, and at most four in one. */
@@ -353,7 +353,7 @@ static void test_libraries(void **state) {
         commands[i].workspace = space[i];
         commands[i].workspace_bytes = bytes;
     }
-    assert_int_equal(kl_beside(commands, 2), 2);
+    assert_int_equal(kl_side_by_side(commands, 2), 2);
     fake.n = 0;
     struct kl_error *err = NULL;
     if (kl_lower(l, &fake, commands, 2, &err)) fail_msg("%s", err->message);
