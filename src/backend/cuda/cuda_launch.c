@@ -1,4 +1,4 @@
-/* cuda_launch.c - programs and launches. The slots of cuda.c have made the device's
+/* cuda_launch.c - programs and launches. The slots `enter` and `begin` have made the device's
  * context current on the calling thread. */
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"

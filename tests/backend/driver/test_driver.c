@@ -4,6 +4,7 @@
  * names what it needs of a driver; one that the driver does not have is printed as not applicable.
  * docs/new-driver.md tells how a new driver is brought up with it. */
 #include "backend/driver/driver_support.h"
+#include "backend/driver/empty_suites.h"
 
 enum { N = 3000 };
 
@@ -317,6 +318,48 @@ static void a_submission_may_be_refused(void **state) {
     free_block(p, N * 4);
 }
 
+/* Every allocation of memory of the host may fail while a kernel is made and while commands are
+ * submitted. */
+static void allocations_of_a_submission_may_fail(void **state) {
+    enum { WAITS = 20 };
+    static const char fresh[] = "KERNEL(nothing)(u32 n) {\n    (void)n;\n}\n";
+    void *p = new_block(N * 4), *q = new_queue(), *e[WAITS];
+    struct commands s;
+    struct call c, of_fresh;
+    struct kl_command command = {.kind = KL_CMD_LAUNCH, .op = KL_OP_CALL, .params = &c};
+    of_source(&of_fresh, "nothing", fresh);
+    for (int i = 0; i < WAITS; i++) {
+        e[i] = new_event();
+        WELL(submit(q, &s, NULL, 0, NULL, NULL, e[i], &err));
+    }
+    count(&c, p, 9, N);
+    command.name = c.entry;
+    for (int which = 0; which < 2; which++) {
+        bool more = true;
+        for (int n = 0; more; n++) {
+            size_t bytes;
+            struct kl_error *err = NULL;
+            void *done = new_event();
+            kl_test_fail_alloc_at(n);
+            int rc = which == 0 ? prepare(&of_fresh, &bytes, &err)
+                                : kl_driver_submit(drv, q, &command, 1, e, WAITS, NULL, done, &err);
+            more = kl_test_alloc_failed();
+            kl_test_fail_alloc_at(-1);
+            if (rc && !(more && rc == KL_ENOMEM)) fail_msg("%d: %s", rc, err ? err->message : "");
+            if (rc) assert_int_equal(drv->ops->event_query(drv, done), 0);
+            if (rc) kl_error_release(err);
+            if (!rc && which == 1) wait_for(done);
+            drv->ops->event_free(drv, done);
+        }
+    }
+    expect_count(p, 9, N);
+    for (int i = 0; i < WAITS; i++) {
+        wait_for(e[i]);
+        drv->ops->event_free(drv, e[i]);
+    }
+    free_block(p, N * 4);
+}
+
 /* ---- launches ---- */
 
 static void blocks_are_copied_on_the_device(void **state) {
@@ -427,82 +470,6 @@ static void the_child_of_a_fork_is_refused(void **state) {
     free_block(p, 64);
 }
 
-/* ---- a driver that supports nothing ---- */
-
-#define UNSUPPORTED(slot, ...) ILL(drv->ops->slot(drv, __VA_ARGS__, &err), KL_EUNSUPPORTED, #slot)
-
-static void every_slot_is_unsupported(void **state) {
-    char b[8] = {0};
-    void *made = NULL;
-    size_t bytes;
-    struct kl_fault_words w = {0};
-    struct kl_kernel_limits limits;
-    const uint32_t one[3] = {1, 1, 1};
-    UNSUPPORTED(alloc, 8, &made);
-    UNSUPPORTED(read, b, 0, b, 8);
-    UNSUPPORTED(write, b, 0, b, 8);
-    UNSUPPORTED(queue_new, 0, &made);
-    UNSUPPORTED(event_new, &made);
-    UNSUPPORTED(words_new, &w);
-    UNSUPPORTED(words_fetch, &w);
-    UNSUPPORTED(share, b, 8, true);
-    UNSUPPORTED(compile, "", "name", &made, &bytes);
-    UNSUPPORTED(load, b, 8, &made);
-    UNSUPPORTED(load_program, b, 8, "name", &made);
-    UNSUPPORTED(find, NULL, "name", &made);
-    UNSUPPORTED(limits, NULL, &limits);
-    UNSUPPORTED(begin, NULL, NULL, 0);
-    UNSUPPORTED(end, NULL, NULL, NULL);
-    UNSUPPORTED(launch, NULL, NULL, 1, 1, NULL, 0);
-    UNSUPPORTED(launch_3d, NULL, NULL, one, one, 0, NULL, 0);
-    UNSUPPORTED(launch_program, NULL, NULL, one, one, 0, NULL, 0);
-    UNSUPPORTED(copy, NULL, b, b, 8);
-    ILL(drv->ops->enter(drv, &err), KL_EUNSUPPORTED, "enter");
-    assert_int_equal(drv->ops->event_query(drv, NULL), KL_EUNSUPPORTED);
-    assert_null(made);
-}
-
-static void slots_without_a_result_do_nothing(void **state) {
-    char text[8] = "as is";
-    void *e = NULL;
-    struct kl_fault_words w = {0};
-    drv->ops->free(drv, NULL, 8);
-    drv->ops->event_free(drv, NULL);
-    drv->ops->words_clear(drv, &w);
-    drv->ops->why_lost(drv, text, sizeof text);
-    assert_string_equal(text, "as is");
-    drv->ops->wait_any(drv, &e, 1);
-    drv->ops->wake(drv);
-    drv->ops->unshare(drv, NULL, 8, true);
-    drv->ops->leave(drv);
-    assert_int_equal(drv->ops->abandon(drv, NULL), KL_OK);
-    drv->ops->forked(drv);
-}
-
-/* The shared code, and the layer above, pass the answers on. */
-static void answers_reach_the_callers(void **state) {
-    struct kl_backend *b = NULL;
-    struct kl_command c = {.kind = KL_CMD_LAUNCH, .op = KL_OP_COPY, .name = "copy"};
-    struct kl_fault_words w = {0};
-    struct kl_gpu_facts facts;
-    struct kl_timeline t = {0};
-    struct kl_queue *q = NULL;
-    const char *why = "";
-    void *ptr = NULL;
-    size_t bytes;
-    ILL(kl_driver_prepare(drv, &c, &bytes, &err), KL_EUNSUPPORTED, "enter");
-    ILL(kl_driver_submit(drv, NULL, &c, 1, NULL, 0, &w, NULL, &err), KL_EUNSUPPORTED, "begin");
-    assert_int_equal(empty_count(&why), 1);
-    assert_null(why);
-    empty_facts(0, &facts);
-    assert_string_equal(facts.name, drv->name);
-    WELL(empty_open(0, &b, &err));
-    ILL(b->ops->queue_new(b, &t, &q, &err), KL_EUNSUPPORTED, "queue_new");
-    ILL(b->memory->raw_alloc(b->memory, 8, &ptr, &err), KL_EUNSUPPORTED, "alloc");
-    ILL(b->memory->read(b->memory, &w, 0, &t, 1, &err), KL_EUNSUPPORTED, "read");
-    ILL(b->memory->write(b->memory, &w, 0, &t, 1, &err), KL_EUNSUPPORTED, "write");
-}
-
 /* ---- which suite runs on which driver ---- */
 
 #define SUITE(test, needs) \
@@ -528,6 +495,7 @@ static const struct suite {
     SUITE(compilers_name_the_line, WORKS | COMPILES),
     SUITE(a_command_of_a_submission_may_fail, WORKS | PROGRAMS),
     SUITE(a_submission_may_be_refused, WORKS | RUNS),
+    SUITE(allocations_of_a_submission_may_fail, WORKS),
     SUITE(blocks_are_copied_on_the_device, WORKS | PROGRAMS),
     SUITE(a_submission_is_abandoned, WORKS | PROGRAMS),
     SUITE(the_facts_fit_together, WORKS | PROGRAMS),
