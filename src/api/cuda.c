@@ -8,7 +8,7 @@
 int mlx_cuda_is_available(bool *res) {
     struct kl_call c = kl_call_begin(__func__, res);
     bool any = false;
-    int n = c.err || !kl_device_cuda_is_there() ? 0 : kl_device_count(KL_GPU);
+    int n = c.err || !kl_device_driver_is_there("cuda") ? 0 : kl_device_count(KL_GPU);
     for (int i = 0; i < n && !any && !c.err; i++) {
         struct kl_backend *b;
         if (kl_device_backend(KL_GPU, i, &b, &c.err) == KL_OK)

@@ -21,7 +21,34 @@
 #include "backend/sim/sim.h"
 #endif
 
-enum { MAX_GPUS = 8, MAX_CPU_FACTS = 8, MAX_GPU_FACTS = 6, REASON_BYTES = 320 };
+/* ---- drivers ---- */
+
+/* One row per driver. Where several have GPUs, the first row is taken. */
+static const struct driver {
+    const char *name, *missing; /* missing: key of the CPU fact that says what is missing */
+    /* The number of devices. *why: what is missing; when there are devices all the same, they run
+     * only kernels that were compiled before, since there is no compiler. */
+    int (*count)(const char **why);
+    int (*open)(int index, struct kl_backend **out, struct kl_error **err);
+    void (*facts)(int index, struct kl_gpu_facts *out);
+    bool (*is_gpu)(int index);                     /* NULL: all its devices are GPUs */
+    const char *(*lacks)(int i, const char **key); /* of optional libraries; NULL: there is none */
+    /* Its first device becomes the default device of the process without KEEL_GPU. */
+    bool is_default;
+} drivers[] = {
+    {"cuda", "missing_cuda", kl_cuda_count, kl_cuda_open, kl_cuda_facts, NULL, kl_cuda_lacks, true},
+    {"opencl", "missing_opencl", kl_opencl_count, kl_opencl_open, kl_opencl_facts, kl_opencl_is_gpu,
+     NULL, false},
+};
+enum {
+    N_DRIVERS = sizeof drivers / sizeof *drivers,
+    MAX_GPUS = 8,
+    MOST_LIBRARIES = 2, /* optional ones of a driver */
+    CPU_FACTS = 4,      /* of the CPU itself */
+    MAX_CPU_FACTS = CPU_FACTS + N_DRIVERS * (1 + MOST_LIBRARIES),
+    MAX_GPU_FACTS = 6,
+    REASON_BYTES = 320
+};
 
 struct gpu {
     struct kl_backend *backend;
@@ -36,31 +63,32 @@ static struct {
     struct gpu gpus[MAX_GPUS];
     int n_gpus;
     /* why the driver in `drivers` gave no device; empty: it was not tried, or gave devices */
-    char reason[2][REASON_BYTES];
-    char no_gpu[3 * REASON_BYTES]; /* why there is no GPU */
-    char not_gpus[REASON_BYTES];   /* the fact of a driver whose devices are no GPUs */
+    char reason[N_DRIVERS][REASON_BYTES];
+    char no_gpu[(N_DRIVERS + 1) * REASON_BYTES]; /* why there is no GPU */
+    char not_gpus[N_DRIVERS][REASON_BYTES]; /* the fact of a driver whose devices are no GPUs */
     struct kl_device_fact cpu_facts[MAX_CPU_FACTS];
     size_t n_cpu_facts;
     _Atomic(int) cpu_ready, gpus_ready, facts_ready; /* 1 once done */
     _Atomic(uint32_t) chosen;                        /* default device: type << 16 | index */
 } dev = {.mu = KL_MUTEX_INIT};
 
-/* ---- drivers ---- */
+static const struct driver *driver_named(const char *name) {
+    for (int i = 0; i < N_DRIVERS; i++)
+        if (strcmp(name, drivers[i].name) == 0) return &drivers[i];
+    return NULL;
+}
 
-static const struct driver {
-    const char *name, *missing; /* missing: key of the CPU fact that says what is missing */
-    int (*count)(const char **why);
-    int (*open)(int index, struct kl_backend **out, struct kl_error **err);
-    void (*facts)(int index, struct kl_gpu_facts *out);
-    bool (*is_gpu)(int index);                     /* NULL: all its devices are GPUs */
-    const char *(*lacks)(int i, const char **key); /* of optional libraries; NULL: there is none */
-} drivers[] = {
-    {"cuda", "missing_cuda", kl_cuda_count, kl_cuda_open, kl_cuda_facts, NULL, kl_cuda_lacks},
-    {"opencl", "missing_opencl", kl_opencl_count, kl_opencl_open, kl_opencl_facts, kl_opencl_is_gpu,
-     NULL},
-};
-enum { N_DRIVERS = sizeof drivers / sizeof *drivers };
-_Static_assert(N_DRIVERS == sizeof dev.reason / sizeof *dev.reason, "a reason for each driver");
+/* Whether a driver has devices and a compiler for them. */
+static bool is_whole(const struct driver *d) {
+    const char *why = NULL;
+    return d->count(&why) > 0 && !why;
+}
+
+/* Whether a driver has devices, but no compiler for them. */
+static bool lacks_compiler(const struct driver *d) {
+    const char *why = NULL;
+    return d->count(&why) > 0 && why;
+}
 
 #ifdef KL_TEST_HOOKS
 static int sim_count(const char **why) {
@@ -75,7 +103,8 @@ static void sim_facts(int index, struct kl_gpu_facts *out) {
     snprintf(out->architecture, sizeof out->architecture, "sim");
 }
 
-static const struct driver sim = {"sim", NULL, sim_count, kl_sim_open, sim_facts, NULL, NULL};
+static const struct driver sim = {"sim",     NULL, sim_count, kl_sim_open,
+                                  sim_facts, NULL, NULL,      false};
 #endif
 
 /* ---- the CPU ---- */
@@ -170,15 +199,15 @@ static int open_driver(const struct driver *d, bool gpus_only, char *reason,
     return KL_OK;
 }
 
-/* Opens the first driver that has devices. CUDA without its compiler runs only what is in the
- * kernel cache, so in that case OpenCL is tried first. */
+/* Opens the first driver that has devices. One without its compiler runs only what is in the kernel
+ * cache, so the others are tried before it. */
 static int open_any(struct kl_error **err) {
-    const char *why = NULL;
-    bool whole = kl_cuda_count(&why) > 0 && !why;
-    for (int turn = 0; turn < N_DRIVERS && dev.n_gpus == 0; turn++) {
-        int i = whole ? turn : N_DRIVERS - 1 - turn;
-        KL_TRY(open_driver(&drivers[i], true, dev.reason[i], err));
-    }
+    bool later[N_DRIVERS];
+    for (int i = 0; i < N_DRIVERS && dev.n_gpus == 0; i++)
+        if (!(later[i] = lacks_compiler(&drivers[i])))
+            KL_TRY(open_driver(&drivers[i], true, dev.reason[i], err));
+    for (int i = 0; i < N_DRIVERS && dev.n_gpus == 0; i++)
+        if (later[i]) KL_TRY(open_driver(&drivers[i], true, dev.reason[i], err));
     for (int i = 0; i < N_DRIVERS && dev.n_gpus == 0; i++) {
         size_t n = strlen(dev.no_gpu);
         snprintf(dev.no_gpu + n, sizeof dev.no_gpu - n, "%s%s: %s", n ? "; " : "", drivers[i].name,
@@ -187,11 +216,19 @@ static int open_any(struct kl_error **err) {
     return KL_OK;
 }
 
+/* KEEL_GPU names no driver: tells which there are. */
+static void say_drivers(const char *want) {
+    size_t n = (size_t)snprintf(dev.no_gpu, sizeof dev.no_gpu,
+                                "KEEL_GPU=%.32s names no driver; there are", want);
+    for (int i = 0; i < N_DRIVERS; i++)
+        n += (size_t)snprintf(dev.no_gpu + n, sizeof dev.no_gpu - n, "%s %s", i ? "," : "",
+                              drivers[i].name);
+    snprintf(dev.no_gpu + n, sizeof dev.no_gpu - n, " and none");
+}
+
 static int open_named(const char *want, struct kl_error **err) {
     char reason[REASON_BYTES] = "";
-    const struct driver *d = NULL;
-    for (int i = 0; i < N_DRIVERS; i++)
-        if (strcmp(want, drivers[i].name) == 0) d = &drivers[i];
+    const struct driver *d = driver_named(want);
 #ifdef KL_TEST_HOOKS
     if (strcmp(want, sim.name) == 0) d = &sim;
 #endif
@@ -201,8 +238,7 @@ static int open_named(const char *want, struct kl_error **err) {
     } else if (strcmp(want, "none") == 0) {
         snprintf(dev.no_gpu, sizeof dev.no_gpu, "KEEL_GPU=none");
     } else {
-        snprintf(dev.no_gpu, sizeof dev.no_gpu,
-                 "KEEL_GPU=%.32s names no driver; there are cuda, opencl and none", want);
+        say_drivers(want);
     }
     return KL_OK;
 }
@@ -264,15 +300,22 @@ int kl_device_set_default(enum kl_device_type type, int index, struct kl_error *
     return KL_OK;
 }
 
-bool kl_device_cuda_is_there(void) {
+bool kl_device_driver_is_there(const char *name) {
     const char *want = getenv("KEEL_GPU"), *why = NULL;
-    return (!want || !*want || strcmp(want, "cuda") == 0) && kl_cuda_count(&why) > 0;
+    const struct driver *d = driver_named(name);
+    return d && (!want || !*want || strcmp(want, name) == 0) && d->count(&why) > 0;
+}
+
+static bool has_default(void) {
+    for (int i = 0; i < N_DRIVERS; i++)
+        if (drivers[i].is_default && is_whole(&drivers[i])) return true;
+    return false;
 }
 
 int kl_device_choose(bool *gpu, struct kl_error **err) {
-    const char *want = getenv("KEEL_GPU"), *why = NULL;
+    const char *want = getenv("KEEL_GPU");
     *gpu = false;
-    if (!(want && *want) && (kl_cuda_count(&why) == 0 || why)) return KL_OK;
+    if (!(want && *want) && !has_default()) return KL_OK;
     KL_TRY(open_gpus(err));
     if (dev.n_gpus == 0) return KL_OK;
     *gpu = true;
@@ -281,10 +324,11 @@ int kl_device_choose(bool *gpu, struct kl_error **err) {
 
 /* Why no device of a driver is taken unless KEEL_GPU names the driver; NULL: some are GPUs. */
 static const char *without_gpus(const struct driver *d, int n) {
+    char *text = dev.not_gpus[d - drivers];
     for (int i = 0; i < n; i++)
         if (!d->is_gpu || d->is_gpu(i)) return NULL;
-    say_no_gpus(d, n, dev.not_gpus);
-    return dev.not_gpus;
+    say_no_gpus(d, n, text);
+    return text;
 }
 
 /* Makes a fact about each driver that has no device, or none that is a GPU, or lacks a library. It
@@ -297,7 +341,7 @@ static void missing_facts(void) {
         if (any || strcmp(want, drivers[i].name) == 0) {
             int n = drivers[i].count(&why);
             if (any && n > 0 && !why) why = without_gpus(&drivers[i], n);
-            for (int k = 0; n > 0 && drivers[i].lacks; k++) {
+            for (int k = 0; n > 0 && drivers[i].lacks && k < MOST_LIBRARIES; k++) {
                 const char *slow = drivers[i].lacks(k, &key);
                 if (!key) break;
                 if (slow) dev.cpu_facts[dev.n_cpu_facts++] = (struct kl_device_fact){key, slow, 0};
@@ -321,7 +365,7 @@ static void cpu_facts(void) {
         dev.cpu_facts[2] =
             (struct kl_device_fact){"memory_size", NULL, (size_t)pages * (size_t)size};
         dev.cpu_facts[3] = (struct kl_device_fact){"processors", NULL, (size_t)kl_n_processors()};
-        dev.n_cpu_facts = 4;
+        dev.n_cpu_facts = CPU_FACTS;
         missing_facts();
         atomic_store_explicit(&dev.facts_ready, 1, memory_order_release);
     }

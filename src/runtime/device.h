@@ -17,8 +17,9 @@ int kl_device_backend(enum kl_device_type type, int index, struct kl_backend **o
 
 void kl_device_default(enum kl_device_type *type, int *index);
 int kl_device_set_default(enum kl_device_type type, int index, struct kl_error **err);
-/* Whether CUDA has devices and KEEL_GPU allows them. This loads CUDA's driver alone. */
-bool kl_device_cuda_is_there(void);
+/* Whether the driver of this name, such as "cuda", has devices and KEEL_GPU allows them. This loads
+ * no other driver. */
+bool kl_device_driver_is_there(const char *name);
 /* Makes GPU 0 the default device when it is one of CUDA, or of the driver that KEEL_GPU names.
  * *gpu: whether it is. Without KEEL_GPU this loads CUDA's driver alone, unless that has devices and
  * none of them opens. */

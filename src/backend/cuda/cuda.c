@@ -79,13 +79,8 @@ static void cuda_forked(struct kl_driver *driver) {
     atomic_store(&kl_cuda_of(driver)->forked, true);
 }
 
-/* Compiles the missing kernels. The CUDA driver may have to load them, so the context must be
- * current. */
-static int cuda_prepare(struct kl_driver *driver, const struct kl_command *c,
-                        size_t *workspace_bytes, struct kl_error **err) {
-    struct kl_cuda *d = kl_cuda_of(driver);
-    KL_TRY(kl_cuda_enter(d, err));
-    return kl_lower_prepare(d->lowering, c, workspace_bytes, err);
+static int cuda_enter(struct kl_driver *driver, struct kl_error **err) {
+    return kl_cuda_enter(kl_cuda_of(driver), err);
 }
 
 static const struct kl_driver_ops ops = {.alloc = kl_cuda_mem_alloc,
@@ -98,15 +93,27 @@ static const struct kl_driver_ops ops = {.alloc = kl_cuda_mem_alloc,
                                          .words_new = kl_cuda_words_new,
                                          .words_fetch = kl_cuda_words_fetch,
                                          .words_clear = kl_cuda_words_clear,
-                                         .prepare = cuda_prepare,
-                                         .submit = kl_cuda_submit,
                                          .event_query = kl_cuda_event_query,
                                          .why_lost = kl_cuda_why_lost,
                                          .wait_any = kl_cuda_wait_any,
                                          .wake = kl_cuda_wake,
                                          .forked = cuda_forked,
                                          .share = kl_cuda_share,
-                                         .unshare = kl_cuda_unshare};
+                                         .unshare = kl_cuda_unshare,
+                                         .enter = cuda_enter,
+                                         .compile = kl_cuda_compile,
+                                         .load = kl_cuda_load,
+                                         .load_program = kl_cuda_load_program,
+                                         .find = kl_cuda_find,
+                                         .limits = kl_cuda_limits,
+                                         .begin = kl_cuda_begin,
+                                         .end = kl_cuda_end,
+                                         .abandon = kl_cuda_abandon,
+                                         .launch = kl_cuda_launch,
+                                         .launch_3d = kl_cuda_launch_3d,
+                                         .launch_program = kl_cuda_launch_program,
+                                         .copy = kl_cuda_copy,
+                                         .override = kl_cuda_override};
 
 /* ---- opening ---- */
 
@@ -155,14 +162,18 @@ static uint32_t limit(const struct kl_cuda_api *api, int device, int which, int 
     return (uint32_t)attribute(api, device, which, otherwise);
 }
 
-static void fill_port(struct kl_cuda *d) {
+static void fill_driver(struct kl_cuda *d) {
     const struct kl_cuda_api *api = d->api;
     const struct kl_nvrtc_api *nvrtc = kl_nvrtc_api(NULL);
     struct kl_gpu_facts facts;
     kl_cuda_facts(d->index, &facts);
     int threads = attribute(api, d->device, KL_CU_ATTR_MAX_THREADS_PER_BLOCK, 256);
-    d->port = (struct kl_port){
-        .ops = &kl_cuda_port_ops,
+    d->driver = (struct kl_driver){
+        .ops = &ops,
+        .name = d->name,
+        .max_positions = INT64_C(1) << 31,
+        .apart = true,
+        .shares = d->managed,
         .prelude = kl_source_prelude_cuda,
         .max_local = (uint32_t)threads,
         .local_bytes =
@@ -174,7 +185,9 @@ static void fill_port(struct kl_cuda *d) {
         .has_wide_sums = d->cc >= 90,
         .merges = true,
         .has_matrix_units = d->cc >= 80,
-        .is_cuda = true,
+        .fast_exchange = true,
+        .compiles_cuda = true,
+        .argument_bytes = 4 << 10,
         .max_groups = {limit(api, d->device, KL_CU_ATTR_MAX_GRID_X, INT32_MAX),
                        limit(api, d->device, KL_CU_ATTR_MAX_GRID_Y, 65535),
                        limit(api, d->device, KL_CU_ATTR_MAX_GRID_Z, 65535)},
@@ -182,7 +195,7 @@ static void fill_port(struct kl_cuda *d) {
                       limit(api, d->device, KL_CU_ATTR_MAX_BLOCK_Y, 1024),
                       limit(api, d->device, KL_CU_ATTR_MAX_BLOCK_Z, 64)},
         .dynamic_bytes = limit(api, d->device, KL_CU_ATTR_SHARED_BYTES_OPTIN, 0)};
-    snprintf(d->port.identity, sizeof d->port.identity, "cuda %d, %.100s, sm_%d, nvrtc %d.%d",
+    snprintf(d->driver.identity, sizeof d->driver.identity, "cuda %d, %.100s, sm_%d, nvrtc %d.%d",
              api->version, facts.name, d->cc, nvrtc ? nvrtc->major : 0, nvrtc ? nvrtc->minor : 0);
 }
 
@@ -231,13 +244,8 @@ static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
         return rc;
     }
     d->cc = compute_capability(api, d->device);
-    fill_port(d);
     find_shared(d);
-    d->driver = (struct kl_driver){.ops = &ops,
-                                   .name = d->name,
-                                   .max_positions = INT64_C(1) << 31,
-                                   .apart = true,
-                                   .shares = d->managed};
+    fill_driver(d);
     *out = d;
     return KL_OK;
 }
@@ -246,10 +254,11 @@ int kl_cuda_open(int index, struct kl_backend **out, struct kl_error **err) {
     if (index < 0 || index >= MAX_DEVICES)
         return kl_fail(err, KL_EDEVICE, "there is no CUDA device %d", index);
     if (!devices[index]) KL_TRY(device_new(index, &devices[index], err));
-    /* What one call has made stays when a later step fails; the next call goes on from there. */
+    /* Each step that succeeds stays when a later one fails; the next call goes on from there. */
     struct kl_cuda *d = devices[index];
-    if (!d->lowering && !(d->lowering = kl_lowering_new(&d->port, err))) return KL_ENOMEM;
-    if (!d->backend && !(d->backend = kl_gpu_backend_new(&d->driver, index, err))) return KL_ENOMEM;
+    struct kl_driver *driver = &d->driver;
+    if (!driver->lowering && !(driver->lowering = kl_lowering_new(driver, err))) return KL_ENOMEM;
+    if (!d->backend && !(d->backend = kl_gpu_backend_new(driver, index, err))) return KL_ENOMEM;
     *out = d->backend;
     return KL_OK;
 }

@@ -2,7 +2,7 @@
  * Any thread may call. */
 #pragma once
 #include "backend/backend.h"
-#include "backend/gpu/lower/port.h"
+#include "backend/gpu/driver.h"
 
 /* The number of devices. *why: immortal text that says what is missing, or NULL. Without NVRTC,
  * kernels that are not yet in the kernel cache cannot run. Initialises the CUDA driver, but makes

@@ -296,7 +296,7 @@ static void find_include(void) {
     if (nvrtc.ok && dladdr(*(void **)&nvrtc.api.Version, &where))
         folder = realpath(where.dli_fname, NULL);
     if (folder && (slash = strrchr(folder, '/'))) *slash = 0;
-    /* Beside the compiler: the layouts of a toolkit and of the Python wheels for CUDA 13; of the
+    /* Next to the compiler: the layouts of a toolkit and of the Python wheels for CUDA 13; of the
      * wheels for CUDA 12. Then other installations. */
     const struct {
         const char *base, *below;

@@ -86,7 +86,7 @@ typedef uint64_t kl_cuda_address;
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
        unsigned bz, unsigned shared_bytes, void *stream, void **params, void **extra))
 
-/* What a node of a graph launches; the layout is that of cuda.h (version 2). */
+/* The launch that a node of a graph makes; the layout is that of cuda.h (version 2). */
 struct kl_cuda_node {
     void *function;
     unsigned grid[3], block[3], shared_bytes;
@@ -348,7 +348,7 @@ const struct kl_blas_api *kl_blas_api(const char **why);
 /* cuDNN, for convolutions. NULL with a reason. The first call loads it; it needs no device. */
 const struct kl_dnn_api *kl_dnn_api(const char **why);
 
-/* The folder of the toolkit's headers: where KEEL_CUDA_PATH says, beside the compiler, or that of
+/* The folder of the toolkit's headers: where KEEL_CUDA_PATH says, next to the compiler, or that of
  * another toolkit; one to which its C++ library belongs comes first. NULL when there is none.
  * *library (unless library is NULL) is the folder of that library (with nv/target), or NULL. */
 const char *kl_nvrtc_include(const char **library);

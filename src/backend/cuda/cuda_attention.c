@@ -9,7 +9,7 @@
 #include "base/op/op_params.h"
 
 enum {
-    FEW_ROWS = 16,  /* lower/attention.c has a kernel for so many */
+    FEW_ROWS = 16,  /* up to this number lower/attention.c has a kernel */
     ALIGNMENT = 16, /* bytes; of addresses and strides */
     /* attention_sm90.kl has the same numbers. */
     ROWS = 128,
@@ -93,7 +93,7 @@ static bool has_pairs(const struct kl_arg *mask) {
 }
 
 int kl_cuda_attention(struct kl_emit *e, const struct kl_command *c) {
-    struct kl_cuda *d = kl_cuda_of_port(e->port);
+    struct kl_cuda *d = kl_cuda_of(e->driver);
     const struct kl_attention_params *p = c->params;
     const struct kl_arg *q = &c->args[0], *k = &c->args[1], *v = &c->args[2],
                         *out = &c->args[c->n_in], *mask = p->has_mask ? &c->args[3] : NULL,

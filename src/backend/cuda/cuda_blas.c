@@ -16,7 +16,7 @@
 enum {
     /* Multiplications; below this number the launch is most of the time. */
     LEAST_WORK = 64 * 64 * 64,
-    WORKSPACE_MOST = 32 << 20, /* bytes; devices of the Hopper kind need so much */
+    WORKSPACE_MOST = 32 << 20, /* bytes; devices of the Hopper kind need that */
     /* Bytes; the alignment of a vector load and of the tensor memory engine. */
     ALIGNMENT_MOST = 16,
     MOST_PROBLEMS = 4096, /* most problems that are remembered */
@@ -245,7 +245,7 @@ static const union {
 /* Returns 1, or 0 when cuBLASLt refuses; then nothing is in the queue. */
 static int run(struct kl_emit *e, const struct kl_blas_api *api, struct kl_cuda_problem *p,
                const struct kl_command *c) {
-    struct kl_cuda *d = kl_cuda_of_port(e->port);
+    struct kl_cuda *d = kl_cuda_of(e->driver);
     struct kl_cuda_queue *q = e->queue;
     const void *one = p->key.dtype == KL_F64 ? (const void *)&one_f64 : &one_f32;
     void *out = c->args[2].data, *workspace = NULL;
@@ -283,7 +283,7 @@ static int ask(struct kl_emit *e, const struct kl_cuda_problem *p, const struct 
 }
 
 int kl_cuda_blas(struct kl_emit *e, const struct kl_command *c) {
-    struct kl_cuda *d = kl_cuda_of_port(e->port);
+    struct kl_cuda *d = kl_cuda_of(e->driver);
     struct key key;
     if (c->op != KL_OP_MATMUL || !describe(&key, c)) return 0;
     const struct kl_blas_api *api = kl_blas_api(NULL);

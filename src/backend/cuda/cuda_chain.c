@@ -31,9 +31,9 @@ enum {
     OVERLAP_ARCH = 90, /* from this on kernels of the dialect wait for those before them */
     KEPT = 64,         /* graphs of chains that were seen before */
     KEPT_ALIKE = 16,   /* most of these of one sequence of kernels */
-    SEEN_SETS = 128,   /* sequences that are remembered, so many sets */
-    SEEN_IN_SET = 4,   /* of so many, the latest first */
-    /* A kept graph may be replaced when it was not used for so many chains. */
+    SEEN_SETS = 128,   /* sets of sequences that are remembered */
+    SEEN_IN_SET = 4,   /* sequences of a set, the latest first */
+    /* A kept graph may be replaced when it was not used for this number of chains. */
     STALE = 4 * KEPT,
 };
 
@@ -188,7 +188,7 @@ static int alike(const struct kept *k, const struct kl_cuda_chain *chain) {
 
 /* The place of the kept graph most like the waiting chain, or -1; *n_alike: how many nodes are
  * alike, *n_same: how many graphs of this sequence there are. Programs repeat their chains in the
- * same order, so the search begins behind the last one, and ends when most nodes are alike. */
+ * same order, so the search begins after the last one, and ends when most nodes are alike. */
 static int find_kept(const struct kl_cuda_chain *chain, uint64_t sequence, int *n_alike,
                      int *n_same) {
     int best = -1;

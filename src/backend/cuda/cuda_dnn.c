@@ -438,7 +438,8 @@ static int find_or_make(struct kl_cuda_convolutions *all, const struct kl_dnn_ap
 
 /* ---- running ---- */
 
-/* What a launch hands to cuDNN, in parts of the command's workspace where copies are needed. */
+/* The memory that a launch hands to cuDNN, in parts of the command's workspace where copies are
+ * needed. */
 struct memory {
     void *data[N_ROLES], *workspace;
     struct view view;
@@ -492,7 +493,7 @@ static int execute(struct kl_cuda *d, const struct kl_dnn_api *api, void *stream
 /* Returns 1, or 0 when cuDNN fails; then our own kernel writes what it may have begun to write. */
 static int run(struct kl_emit *e, const struct kl_dnn_api *api, const struct task *t,
                struct kl_cuda_convolution *k) {
-    struct kl_cuda *d = kl_cuda_of_port(e->port);
+    struct kl_cuda *d = kl_cuda_of(e->driver);
     struct kl_cuda_queue *q = e->queue;
     const bool gives = t->key.wanted == FILTER;
     const size_t used = e->used;
@@ -526,7 +527,7 @@ static int ask(struct kl_emit *e, const struct task *t, const struct kl_cuda_con
 }
 
 int kl_cuda_dnn(struct kl_emit *e, const struct kl_command *c) {
-    struct kl_cuda *d = kl_cuda_of_port(e->port);
+    struct kl_cuda *d = kl_cuda_of(e->driver);
     struct task t;
     if (!describe(&t, c)) return 0;
     const struct kl_dnn_api *api = kl_dnn_api(NULL);

@@ -1,4 +1,5 @@
-/* cuda_internal.h - the structures of the CUDA driver. Only files of backend/cuda/ include it.
+/* cuda_internal.h - the structures of the CUDA driver. Only files of backend/cuda/ and its
+ * tests include it.
  *
  * Locks: all are leaves, and none is held while CUDA may call back. In the child of a fork no lock
  * is taken: every slot first checks `forked`. */
@@ -50,7 +51,7 @@ struct kl_cuda_queue {
      * itself does not wait for the host. */
     void *notify;
     struct kl_cuda_chain *chain; /* NULL: this driver has no graphs whose nodes can be changed */
-    uint64_t posted;             /* so many posted writes come before what is in `stream` */
+    uint64_t posted;             /* the number of posted writes before what is in `stream` */
 };
 
 struct kl_cuda_problem;
@@ -78,8 +79,6 @@ struct kl_cuda_convolutions {
 
 struct kl_cuda {
     struct kl_driver driver; /* first */
-    struct kl_port port;
-    struct kl_lowering *lowering;
     struct kl_backend *backend;
     const struct kl_cuda_api *api;
     char name[16];
@@ -118,9 +117,6 @@ struct kl_cuda {
 static inline struct kl_cuda *kl_cuda_of(struct kl_driver *d) {
     return (struct kl_cuda *)d;
 }
-static inline struct kl_cuda *kl_cuda_of_port(struct kl_port *p) {
-    return (struct kl_cuda *)((char *)p - offsetof(struct kl_cuda, port));
-}
 
 /* Calls the CUDA driver. Returns 0, or a code with a message that names the call and CUDA's
  * error. */
@@ -155,9 +151,11 @@ void kl_cuda_words_clear(struct kl_driver *d, struct kl_fault_words *w);
 int kl_cuda_queue_new(struct kl_driver *d, int stream_index, void **queue, struct kl_error **err);
 int kl_cuda_event_new(struct kl_driver *d, void **event, struct kl_error **err);
 void kl_cuda_event_free(struct kl_driver *d, void *event);
-int kl_cuda_submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
-                   void *const *waits, int n_waits, struct kl_fault_words *brings_back,
-                   void *signal, struct kl_error **err);
+int kl_cuda_begin(struct kl_driver *d, void *queue, void *const *waits, int n_waits,
+                  struct kl_error **err);
+int kl_cuda_end(struct kl_driver *d, void *queue, struct kl_fault_words *brings_back, void *signal,
+                struct kl_error **err);
+int kl_cuda_abandon(struct kl_driver *d, void *queue);
 int kl_cuda_event_query(struct kl_driver *d, void *event);
 void kl_cuda_why_lost(struct kl_driver *d, char *text, size_t room);
 void kl_cuda_wait_any(struct kl_driver *d, void *const *events, int n);
@@ -167,7 +165,7 @@ void kl_cuda_wake(struct kl_driver *d);
 int kl_cuda_chain_new(struct kl_cuda *d, struct kl_cuda_chain **chain, struct kl_error **err);
 void kl_cuda_chain_begin(struct kl_cuda_chain *chain);
 /* Copies the arguments (at most KL_MAX_KARGS). Launches at once when there was no begin. alone: the
- * kernel does not wait itself for those before it, so it is launched at once, behind them. */
+ * kernel does not wait itself for those before it, so it is launched at once, after them. */
 int kl_cuda_chain_add(struct kl_cuda *d, struct kl_cuda_queue *q, void *kernel,
                       const uint32_t *groups, const uint32_t *local, uint32_t shared_bytes,
                       const struct kl_karg *args, int n_args, bool alone, struct kl_error **err);
@@ -178,18 +176,35 @@ int kl_cuda_chain_flush(struct kl_cuda *d, struct kl_cuda_queue *q, struct kl_er
 int kl_cuda_chain_end(struct kl_cuda *d, struct kl_cuda_queue *q, int rc, struct kl_error **err);
 
 /* ---- cuda_program.c: programs that the user compiled ---- */
-/* As the slot load_program of the port. */
-int kl_cuda_load_program(struct kl_port *p, const void *program, size_t bytes, const char *name,
+int kl_cuda_load_program(struct kl_driver *p, const void *program, size_t bytes, const char *name,
                          void **module, struct kl_error **err);
 
-/* ---- cuda_port.c ---- */
+/* ---- cuda_launch.c ---- */
 /* Loads an image, of which CUDA takes no length. what: for the message of KL_ECOMPILE, that the
  * driver does not take it. */
 int kl_cuda_module(struct kl_cuda *d, const char *what, const void *image, void **module,
                    struct kl_error **err);
-extern const struct kl_port_ops kl_cuda_port_ops;
+int kl_cuda_compile(struct kl_driver *driver, const char *source, const char *name, void **binary,
+                    size_t *bytes, struct kl_error **err);
+int kl_cuda_load(struct kl_driver *driver, const void *binary, size_t bytes, void **module,
+                 struct kl_error **err);
+int kl_cuda_find(struct kl_driver *driver, void *module, const char *entry, void **kernel,
+                 struct kl_error **err);
+int kl_cuda_limits(struct kl_driver *driver, void *kernel, struct kl_kernel_limits *limits,
+                   struct kl_error **err);
+int kl_cuda_launch(struct kl_driver *driver, void *queue, void *kernel, uint32_t groups,
+                   uint32_t local, const struct kl_karg *args, int n_args, struct kl_error **err);
+int kl_cuda_launch_3d(struct kl_driver *driver, void *queue, void *kernel, const uint32_t *groups,
+                      const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
+                      int n_args, struct kl_error **err);
+int kl_cuda_launch_program(struct kl_driver *driver, void *queue, void *kernel,
+                           const uint32_t *groups, const uint32_t *local, size_t shared_bytes,
+                           const struct kl_karg *args, int n_args, struct kl_error **err);
+int kl_cuda_copy(struct kl_driver *driver, void *queue, void *dst, const void *src, size_t bytes,
+                 struct kl_error **err);
+int kl_cuda_override(struct kl_emit *e, const struct kl_command *c);
 
-/* ---- for the slot `override` of the port: 1 when the command was run, 0 when it was not ---- */
+/* ---- for the slot `override`: 1 when the command was run, 0 when it was not ---- */
 extern const struct kl_family kl_family_attention_sm90; /* not in kl_families */
 /* cuda_attention.c: ATTENTION of 16-bit floats on devices of compute capability 9.0. */
 int kl_cuda_attention(struct kl_emit *e, const struct kl_command *c);

@@ -57,10 +57,11 @@ static int include_options(const char *source, char (*text)[INCLUDE_BYTES], cons
     return 2;
 }
 
-/* What may be the reason why a source does not compile that was given n folders of headers. */
+/* A possible reason why a source does not compile that was given n folders of headers. */
 static const char *note_on_headers(const char *source, int n) {
     if (!strstr(source, "#include") || n == 2) return "";
-    return n ? "it includes headers, and the toolkit's C++ library is not beside them (pip install "
+    return n ? "it includes headers, and the toolkit's C++ library is not next to them (pip "
+               "install "
                "nvidia-cuda-cccl, or KEEL_CUDA_PATH names a whole toolkit); "
              : "it includes headers, and no include folder of a CUDA toolkit is found (pip install "
                "nvidia-cuda-runtime nvidia-cuda-cccl, or KEEL_CUDA_PATH names the toolkit); ";
@@ -111,7 +112,7 @@ static int compile(const struct kl_nvrtc_api *api, int cc, const char *source, c
     char headers[2][INCLUDE_BYTES];
     int n_headers = include_options(source, headers, options + 3), n_options = 3 + n_headers;
 #ifdef KL_TEST_HOOKS
-    /* The reason is in opencl_port.c. Older compilers do not know the option. */
+    /* The reason is in opencl_launch.c. Older compilers do not know the option. */
     if (getenv("KEEL_TEST_QUICK_KERNELS") && api->major >= 13)
         options[n_options++] = "--Ofast-compile=max";
 #endif

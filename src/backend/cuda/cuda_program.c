@@ -54,8 +54,8 @@ static bool is_complete(const char *image, size_t n) {
     return memmem(image, text, ".version", 8) && memmem(image, text, ".target", 7);
 }
 
-int kl_cuda_load_program(struct kl_port *p, const void *program, size_t bytes, const char *name,
-                         void **module, struct kl_error **err) {
+int kl_cuda_load_program(struct kl_driver *driver, const void *program, size_t bytes,
+                         const char *name, void **module, struct kl_error **err) {
     char what[160];
     if (!is_complete(program, bytes))
         return kl_fail(
@@ -68,7 +68,7 @@ int kl_cuda_load_program(struct kl_port *p, const void *program, size_t bytes, c
     memcpy(image, program, bytes);
     image[bytes] = 0;
     snprintf(what, sizeof what, "the program of kernel '%s'", name);
-    const int rc = kl_cuda_module(kl_cuda_of_port(p), what, image, module, err);
+    const int rc = kl_cuda_module(kl_cuda_of(driver), what, image, module, err);
     kl_free(image);
     return rc;
 }

@@ -1,4 +1,4 @@
-/* cuda_queue.c - streams, events, hand-over, and waking the settlement thread.
+/* cuda_queue.c - streams, events, submissions, and waking the settlement thread.
  *
  * CUDA is asked to notify of an event only when the settlement thread is about to sleep on it: the
  * threads that submit or wait settle most command buffers themselves, and a notification costs
@@ -178,43 +178,47 @@ void kl_cuda_wake(struct kl_driver *driver) {
     kl_mutex_unlock(&d->mu);
 }
 
-/* ---- handing over ---- */
+/* ---- submissions ---- */
 
-static int run(struct kl_cuda *d, struct kl_cuda_queue *q, const struct kl_command *commands, int n,
-               void *const *waits, int n_waits, struct kl_cuda_event *e, struct kl_error **err) {
+static int wait_first(struct kl_cuda *d, struct kl_cuda_queue *q, void *const *waits, int n_waits,
+                      struct kl_error **err) {
     for (int i = 0; i < n_waits; i++) {
         struct kl_cuda_event *w = waits[i];
         if (!atomic_load_explicit(&w->done, memory_order_acquire))
             KL_TRY(KL_CUDA(d, err, StreamWaitEvent, (q->stream, w->cu, 0)));
     }
-    KL_TRY(kl_cuda_after_posted(d, q->stream, &q->posted, err));
-    kl_cuda_chain_begin(q->chain);
-    KL_TRY(kl_cuda_chain_end(d, q, kl_lower(d->lowering, q, commands, n, err), err));
-    return KL_CUDA(d, err, EventRecord, (e->cu, q->stream));
+    return kl_cuda_after_posted(d, q->stream, &q->posted, err);
 }
 
-int kl_cuda_submit(struct kl_driver *driver, void *queue, const struct kl_command *commands, int n,
-                   void *const *waits, int n_waits, struct kl_fault_words *brings_back,
-                   void *signal, struct kl_error **err) {
+int kl_cuda_begin(struct kl_driver *driver, void *queue, void *const *waits, int n_waits,
+                  struct kl_error **err) {
+    struct kl_cuda *d = kl_cuda_of(driver);
+    struct kl_cuda_queue *q = queue;
+    KL_TRY(kl_cuda_enter(d, err));
+    const int rc = wait_first(d, q, waits, n_waits, err);
+    if (rc) return kl_cuda_abandon(driver, queue) ? KL_EDEVICELOST : rc;
+    kl_cuda_chain_begin(q->chain);
+    return KL_OK;
+}
+
+int kl_cuda_end(struct kl_driver *driver, void *queue, struct kl_fault_words *brings_back,
+                void *signal, struct kl_error **err) {
     struct kl_cuda *d = kl_cuda_of(driver);
     struct kl_cuda_queue *q = queue;
     struct kl_cuda_event *e = signal;
-    KL_TRY(kl_cuda_enter(d, err));
+    KL_TRY(kl_cuda_chain_end(d, q, KL_OK, err));
+    KL_TRY(KL_CUDA(d, err, EventRecord, (e->cu, q->stream)));
     e->notify = q->notify;
-    int rc = run(d, q, commands, n, waits, n_waits, e, err);
-    if (!rc) {
-        atomic_store_explicit(&e->recorded, true, memory_order_release);
-        return KL_OK;
-    }
-    /* Launched commands may still run, but the memory that they use is about to be released, so
-     * this waits for them. */
-    int result = d->api->StreamSynchronize(q->stream);
-    if (result != KL_CU_SUCCESS) {
-        kl_cuda_note_lost(d, result);
-        return KL_EDEVICELOST;
-    }
-    /* The commands that ran may have left faults of operations that have now failed for another
-     * reason. The GPU layer takes words for clear when no submission brought them back. */
-    if (brings_back) kl_cuda_words_clear(driver, brings_back);
-    return rc;
+    atomic_store_explicit(&e->recorded, true, memory_order_release);
+    return KL_OK;
+}
+
+int kl_cuda_abandon(struct kl_driver *driver, void *queue) {
+    struct kl_cuda *d = kl_cuda_of(driver);
+    struct kl_cuda_queue *q = queue;
+    (void)kl_cuda_chain_end(d, q, KL_ESUBMIT, NULL); /* drops the launches that wait */
+    const int result = d->api->StreamSynchronize(q->stream);
+    if (result == KL_CU_SUCCESS) return KL_OK;
+    kl_cuda_note_lost(d, result);
+    return KL_EDEVICELOST;
 }

@@ -1,10 +1,10 @@
-/* driver.h - the interface between the GPU layer and a driver: CUDA, OpenCL, or the simulated
- * device.
+/* driver.h - what a driver (CUDA, OpenCL, the simulated device) fills for the GPU layer: one table
+ * of functions, and the facts about the device.
  *
- * The GPU layer owns order, faults, fates and lifetimes. A driver knows memory, kernels, queues and
- * events, but nothing of arrays, streams or errors of values. Unless the comment of a slot says
- * otherwise, several threads may call the slot at once, and it must not block. Codes: 0, KL_ENOMEM,
- * KL_ESUBMIT, KL_EDEVICELOST; prepare also returns KL_ECOMPILE. */
+ * The GPU layer owns order, faults, fates and lifetimes; lower/ turns commands into launches. A
+ * driver knows memory, queues, events, programs and launches, but no arrays, streams or operations.
+ * Unless the comment of a slot says otherwise, several threads may call it at once, it must not
+ * block, and it is never NULL. Codes: 0, KL_ENOMEM, KL_ESUBMIT, KL_EDEVICELOST, KL_EDEVICE. */
 #pragma once
 #include "base/op/launch.h"
 
@@ -68,8 +68,29 @@ struct kl_command {
     size_t *bytes;     /* validation: one per arg */
 };
 
+/* An argument of a kernel. Device memory is passed as two parameters, base and byte offset, because
+ * OpenCL has no pointer arithmetic on the host; in the dialect PTR(x) declares both. */
+struct kl_karg {
+    /* The address of a plain value, or, when bytes is 0, a device address as in kl_arg.data. */
+    const void *value;
+    /* 0: `value` is a device address; it may be NULL when the kernel does not follow it */
+    size_t bytes;
+    /* For device addresses: the widest access of the kernel there, in bytes. The address must be a
+     * multiple of it, since some devices stop at a misaligned access. lower/ checks it. */
+    uint32_t item;
+};
+
+/* Limits of one compiled kernel. */
+struct kl_kernel_limits {
+    uint32_t max_local;  /* most work-items per group; 0: only the limit of the device holds */
+    size_t shared_bytes; /* shared memory per group that the source declares */
+};
+
 struct kl_driver;
+struct kl_emit;
+struct kl_lowering;
 struct kl_driver_ops {
+    /* ---- memory ---- */
     int (*alloc)(struct kl_driver *d, size_t bytes, void **ptr, struct kl_error **err);
     /* Called when no use is in flight. */
     void (*free)(struct kl_driver *d, void *ptr, size_t bytes);
@@ -80,6 +101,7 @@ struct kl_driver_ops {
     int (*write)(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n,
                  struct kl_error **err);
 
+    /* ---- queues, events and fault words ---- */
     /* Queues are never freed. */
     int (*queue_new)(struct kl_driver *d, int stream_index, void **queue, struct kl_error **err);
     int (*event_new)(struct kl_driver *d, void **event, struct kl_error **err);
@@ -92,18 +114,6 @@ struct kl_driver_ops {
     /* Called when no use is in flight. */
     void (*words_clear)(struct kl_driver *d, struct kl_fault_words *w);
 
-    /* Makes sure that c can run: compiles the missing kernels, and may block for that. Sets
-     * *workspace_bytes to the size of the workspace that c must have when it is submitted; 0: none.
-     * A failure is the failure of that operation alone. NULL: nothing to do. */
-    int (*prepare)(struct kl_driver *d, const struct kl_command *c, size_t *workspace_bytes,
-                   struct kl_error **err);
-
-    /* Runs the commands in order on the queue, after the events, and then signals. What the
-     * commands point to lives until the event is complete. On failure none of the commands runs,
-     * and `signal` is never signalled. One thread at a time per queue. */
-    int (*submit)(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
-                  void *const *waits, int n_waits, struct kl_fault_words *brings_back, void *signal,
-                  struct kl_error **err);
     /* 1: complete; 0: not yet; KL_EDEVICELOST. */
     int (*event_query)(struct kl_driver *d, void *event);
     /* Writes the name of the error that ended a lost device into text, for messages. Leaves text
@@ -116,6 +126,7 @@ struct kl_driver_ops {
     /* In the child of a fork: touches nothing from now on; read and write fail. */
     void (*forked)(struct kl_driver *d);
 
+    /* ---- shared memory ---- */
     /* Makes a block usable by host and device at its one address, until unshare. NULL unless both
      * share memory. mine: the host will read this block of the device, which no command writes
      * meanwhile. Otherwise commands will read this block of the host, which nobody writes
@@ -124,6 +135,83 @@ struct kl_driver_ops {
      * unshare. unshare is still called after a loss; after a fork it does nothing. */
     int (*share)(struct kl_driver *d, void *ptr, size_t bytes, bool mine, struct kl_error **err);
     void (*unshare)(struct kl_driver *d, void *ptr, size_t bytes, bool mine);
+
+    /* ---- programs, called by kl_driver_prepare between enter and leave ---- */
+    /* The calling thread will call the slots below until `leave`. KL_EDEVICE: the device cannot be
+     * used in this process (a fork), or the process ends. */
+    int (*enter)(struct kl_driver *d, struct kl_error **err);
+    void (*leave)(struct kl_driver *d); /* NULL: there is nothing to do */
+    /* Compiles a complete source (with the driver's prelude) to a binary that can be stored in a
+     * file. The caller owns *binary (kl_malloc). Messages quote the compiler's log with `name` as
+     * the file. KL_ECOMPILE. */
+    int (*compile)(struct kl_driver *d, const char *source, const char *name, void **binary,
+                   size_t *bytes, struct kl_error **err);
+    /* Loads a binary that compile made, perhaps in another process with the same identity.
+     * KL_ECOMPILE: the driver does not take it. */
+    int (*load)(struct kl_driver *d, const void *binary, size_t bytes, void **module,
+                struct kl_error **err);
+    /* Loads a program that the user compiled, and that names the kernel `name` in messages.
+     * KL_ECOMPILE: the driver does not take it. NULL: the driver takes kernels as source only. */
+    int (*load_program)(struct kl_driver *d, const void *program, size_t bytes, const char *name,
+                        void **module, struct kl_error **err);
+    /* Finds a kernel of a module by name. Kernels and modules live for ever. KL_ECOMPILE: there is
+     * no such kernel. */
+    int (*find)(struct kl_driver *d, void *module, const char *entry, void **kernel,
+                struct kl_error **err);
+    /* Called once per kernel, before its first launch; *limits is zero then. NULL: kernels have no
+     * limits beyond those of the device. */
+    int (*limits)(struct kl_driver *d, void *kernel, struct kl_kernel_limits *limits,
+                  struct kl_error **err);
+
+    /* ---- submissions, called by kl_driver_submit; one thread at a time per queue ---- */
+    /* Launches in the queue start after the events from now on. It is followed by launches
+     * and then by `end` or `abandon`, but for a failure: then nothing is left to do. Does what
+     * `enter` does. */
+    int (*begin)(struct kl_driver *d, void *queue, void *const *waits, int n_waits,
+                 struct kl_error **err);
+    /* Signals the event when everything launched since `begin` is complete, after making
+     * `brings_back`, which may be NULL, valid on the host. On failure it never will, and `abandon`
+     * follows. Otherwise does what `leave` does. */
+    int (*end)(struct kl_driver *d, void *queue, struct kl_fault_words *brings_back, void *signal,
+               struct kl_error **err);
+    /* After a launch or `end` failed: waits until nothing that was launched runs any more, since
+     * the memory that it uses is about to be released, and does what `leave` does. Blocks.
+     * KL_EDEVICELOST: that will never be known. */
+    int (*abandon)(struct kl_driver *d, void *queue);
+    /* Launches `groups` work-groups of `local` work-items, in one dimension, after everything that
+     * is in the queue. This slot and those down to `copy` are called between begin and end, and
+     * also return KL_EKERNEL; *err names the call of the driver that failed. */
+    int (*launch)(struct kl_driver *d, void *queue, void *kernel, uint32_t groups, uint32_t local,
+                  const struct kl_karg *args, int n_args, struct kl_error **err);
+    /* The same in three dimensions, with shared_bytes of dynamic shared memory. When shared_bytes
+     * is not 0 and the driver does not compile CUDA C++, that memory is one more argument, the last
+     * one. */
+    int (*launch_3d)(struct kl_driver *d, void *queue, void *kernel, const uint32_t *groups,
+                     const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
+                     int n_args, struct kl_error **err);
+    /* As launch_3d, for kernels of load_program: it begins when everything before it in the queue
+     * is complete. Kernels of the dialect wait for that themselves (BEGIN). NULL where load_program
+     * is NULL. */
+    int (*launch_program)(struct kl_driver *d, void *queue, void *kernel, const uint32_t *groups,
+                          const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
+                          int n_args, struct kl_error **err);
+    /* Copies from device to device, after everything that is in the queue. */
+    int (*copy)(struct kl_driver *d, void *queue, void *dst, const void *src, size_t bytes,
+                struct kl_error **err);
+    /* May run a whole command in another way (by a vendor's library): 1 when it did, 0 when it did
+     * not, or a negative code. In a dry run it only says whether it would, and asks for the
+     * workspace (kl_emit_workspace). NULL: the driver never does so. */
+    int (*override)(struct kl_emit *e, const struct kl_command *c);
+
+    /* ---- in place of programs and submissions: a driver without kernels of its own ---- */
+    /* As kl_driver_submit. NULL: commands are lowered to launches. When it is not NULL, slots of
+     * programs and submissions are NULL. */
+    int (*run)(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
+               void *const *waits, int n_waits, struct kl_fault_words *brings_back, void *signal,
+               struct kl_error **err);
+    /* Whether `run` can run c. A failure is the failure of that operation alone. NULL: it runs
+     * every command. */
+    int (*takes)(struct kl_driver *d, const struct kl_command *c, struct kl_error **err);
 };
 
 struct kl_driver {
@@ -137,8 +225,59 @@ struct kl_driver {
     /* After a fork the child has its own copy of shared blocks. Otherwise commands of the parent
      * may go on writing them. */
     bool copied_on_fork;
+    struct kl_lowering *lowering; /* of kl_lowering_new; NULL for a driver with the slot `run` */
+
+    /* ---- the fields below concern programs ---- */
+    /* Maps the dialect to the driver's language; the first part of every source. */
+    const char *prelude;
+    /* Driver, device and versions: a stored binary is valid for this identity only. */
+    char identity[256];
+    uint32_t max_local; /* work-items per group, at least 1 */
+    size_t local_bytes; /* shared memory per group */
+    uint32_t n_units;   /* multiprocessors or cores */
+    /* The work-items of a group run as a loop, so each gets more work (kernels/index.kl). */
+    bool on_processor;
+    uint32_t subgroup; /* work-items that run in step (a sub-group); 1 when unknown */
+    bool has_f64;      /* without it operations on float64 are refused */
+    bool has_atomic64; /* the device has 64-bit compare-and-swap */
+    /* The device adds four float32 to memory at once, each atomically
+     * (kernels/index_scatter.kl). */
+    bool has_wide_sums;
+    /* Single words that go to many places far apart are stored faster by an atomic exchange
+     * (kernels/index_scatter.kl). */
+    bool fast_exchange;
+    bool has_matrix_units; /* the device multiplies matrices of 16-bit floats (attention.kl) */
+    /* The prelude has MERGED_KERNEL: several launches of a kernel can be one, side by side. */
+    bool merges;
+    /* Kernels of users: */
+    bool compiles_cuda;     /* `compile` takes CUDA C++ too */
+    size_t argument_bytes;  /* most bytes of the arguments of one launch, at most 4096 */
+    uint32_t max_groups[3]; /* of a grid, per dimension; 0: no limit */
+    /* work-items of a group, per dimension; 0: only max_local limits them */
+    uint32_t max_group[3];
+    size_t dynamic_bytes; /* most dynamic shared memory of a group; 0: as local_bytes */
+
     /* The number of completion callbacks that a thread of the driver has still to run. Each of them
      * holds a reference to its event. Only tests read it: they wait until it is 0 before they count
      * what is left. */
     _Atomic(int) n_owed;
+};
+
+/* Makes sure that c can run: compiles the missing kernels, and may block for that. Sets
+ * *workspace_bytes to the size of the workspace that c must have when it is submitted; 0: none. A
+ * failure, KL_ECOMPILE among them, is the failure of that operation alone. */
+int kl_driver_prepare(struct kl_driver *d, const struct kl_command *c, size_t *workspace_bytes,
+                      struct kl_error **err);
+/* Runs the commands in order on the queue, after the events, and then signals. All that the
+ * commands point to lives until the event is complete. On failure none of the commands runs,
+ * `signal` is never signalled, and the words are clear. One thread at a time per queue. */
+int kl_driver_submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
+                     void *const *waits, int n_waits, struct kl_fault_words *brings_back,
+                     void *signal, struct kl_error **err);
+
+/* The facts that users are told of a device that is not opened. */
+struct kl_gpu_facts {
+    char name[128], vendor[64], driver[128], architecture[64];
+    size_t memory_bytes;
+    uint32_t units;
 };

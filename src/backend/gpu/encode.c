@@ -47,8 +47,9 @@ static int copy_tensor(struct kl_command_buffer *cb, struct kl_tensor *to,
     return KL_OK;
 }
 
-/* What the inputs of an operation determine: the fault words that it depends on, and whether an
- * input is known to have failed. The command buffers to wait for are noted in the open one. */
+/* The things that the inputs of an operation determine: the fault words that it depends on, and
+ * whether an input is known to have failed. The command buffers to wait for are noted in the open
+ * one. */
 struct inputs {
     bool drop;
     struct kl_word_ref *taints;
@@ -230,9 +231,9 @@ static int prepare_launches(struct kl_command_buffer *cb, struct kl_gpu_op *op,
     struct kl_driver *d = cb->queue->dev->driver;
     struct kl_memory *m = &cb->queue->dev->memory;
     size_t most = 0;
-    for (int i = first; i < cb->n_commands && d->ops->prepare; i++) {
+    for (int i = first; i < cb->n_commands; i++) {
         size_t bytes = 0;
-        KL_TRY(d->ops->prepare(d, &cb->commands[i], &bytes, err));
+        KL_TRY(kl_driver_prepare(d, &cb->commands[i], &bytes, err));
         if (most < bytes) most = bytes;
     }
     if (most == 0) return KL_OK;
@@ -392,10 +393,10 @@ static int encode_into(struct kl_command_buffer *cb, struct kl_task *t, bool dro
     if (kl_validating()) KL_TRY(guard_check(cb, op, t, *workspace, err));
     KL_TRY(set_taints(cb, op, &in, err));
     struct kl_driver *d = cb->queue->dev->driver;
-    for (int i = first; i < cb->n_commands && d->ops->prepare; i++) {
+    for (int i = first; i < cb->n_commands; i++) {
         size_t none = 0;
         if (cb->commands[i].kind == KL_CMD_LAUNCH) continue;
-        KL_TRY(d->ops->prepare(d, &cb->commands[i], &none, err));
+        KL_TRY(kl_driver_prepare(d, &cb->commands[i], &none, err));
         kl_assert(none == 0);
     }
     return KL_OK;

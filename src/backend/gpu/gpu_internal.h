@@ -1,4 +1,5 @@
-/* gpu_internal.h - the structures of the GPU layer. Only files of backend/gpu/ include it. */
+/* gpu_internal.h - the structures of the GPU layer. Only files of backend/gpu/ and tests include
+ * it. */
 #pragma once
 #include "backend/gpu/gpu.h"
 #include "base/value/release.h"

@@ -382,7 +382,7 @@ void kl_gpu_forked(struct kl_backend *b) {
                         if (!kl_fate_settled(op->out[i]))
                             kl_fate_set_failed(op->out[i], kl_error_static(KL_EFORK));
                     }
-        /* What the command buffers hold belongs to the parent process. */
+        /* The objects that the command buffers hold belong to the parent process. */
         q->open = q->head = q->tail = NULL;
     }
     dev->n_unsettled = 0;

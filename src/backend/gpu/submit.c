@@ -20,8 +20,8 @@ static int submit(struct kl_command_buffer *cb, struct kl_error **err) {
          i++) /* a refused command buffer never signals; its consumers were dropped */
         if (cb->waits[i]->submitted) events[n++] = cb->waits[i]->event;
     kl_mutex_unlock(&dev->mu);
-    int rc = dev->driver->ops->submit(dev->driver, cb->queue->driver_queue, cb->commands,
-                                      cb->n_commands, events, n, cb->words, cb->event, err);
+    int rc = kl_driver_submit(dev->driver, cb->queue->driver_queue, cb->commands, cb->n_commands,
+                              events, n, cb->words, cb->event, err);
     kl_free(events);
     return rc;
 }

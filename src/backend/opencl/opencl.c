@@ -199,25 +199,44 @@ static int enter(struct kl_error **err) {
     return kl_fail(err, KL_EDEVICE, "the process ends: OpenCL is not used any more");
 }
 
-/* The slots of the driver. Those that have no result do nothing when the process ends. */
+/* The slots of the driver. A slot without a result does nothing when the process ends. */
 
-static int prepare(struct kl_driver *d, const struct kl_command *c, size_t *workspace_bytes,
-                   struct kl_error **err) {
+static int enter_device(struct kl_driver *d, struct kl_error **err) {
     KL_TRY(enter(err));
-    int rc = kl_opencl_usable(kl_opencl_of(d), err);
-    if (!rc) rc = kl_lower_prepare(kl_opencl_of(d)->lowering, c, workspace_bytes, err);
-    kl_exit_gate_leave(&gate);
+    const int rc = kl_opencl_usable(kl_opencl_of(d), err);
+    if (rc) kl_exit_gate_leave(&gate);
     return rc;
 }
 
-static int submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
-                  void *const *waits, int n_waits, struct kl_fault_words *brings_back, void *signal,
-                  struct kl_error **err) {
-    KL_TRY(enter(err));
-    const int rc =
-        kl_opencl_submit(d, queue, commands, n, waits, n_waits, brings_back, signal, err);
+static void leave_device(struct kl_driver *d) {
+    kl_exit_gate_leave(&gate);
+}
+
+/* From a begin that succeeds to its end or abandonment the thread is inside the gate. */
+
+static void leave_submission(void) {
     watch_again(&n_known[0]);
     kl_exit_gate_leave(&gate);
+}
+
+static int begin(struct kl_driver *d, void *queue, void *const *waits, int n_waits,
+                 struct kl_error **err) {
+    KL_TRY(enter(err));
+    const int rc = kl_opencl_begin(d, queue, waits, n_waits, err);
+    if (rc) leave_submission();
+    return rc;
+}
+
+static int end(struct kl_driver *d, void *queue, struct kl_fault_words *brings_back, void *signal,
+               struct kl_error **err) {
+    const int rc = kl_opencl_end(d, queue, brings_back, signal, err);
+    if (!rc) leave_submission();
+    return rc;
+}
+
+static int abandon(struct kl_driver *d, void *queue) {
+    const int rc = kl_opencl_abandon(d, queue);
+    leave_submission();
     return rc;
 }
 
@@ -301,15 +320,25 @@ static const struct kl_driver_ops ops = {.alloc = alloc,
                                          .event_free = kl_opencl_event_free,
                                          .words_new = words_new,
                                          .words_clear = words_clear,
-                                         .prepare = prepare,
-                                         .submit = submit,
                                          .event_query = event_query,
                                          .why_lost = kl_opencl_why_lost,
                                          .wait_any = kl_opencl_wait_any,
                                          .wake = kl_opencl_wake,
                                          .forked = forked,
                                          .share = share_block,
-                                         .unshare = unshare_block};
+                                         .unshare = unshare_block,
+                                         .enter = enter_device,
+                                         .leave = leave_device,
+                                         .compile = kl_opencl_compile,
+                                         .load = kl_opencl_load_binary,
+                                         .find = kl_opencl_find,
+                                         .limits = kl_opencl_limits,
+                                         .begin = begin,
+                                         .end = end,
+                                         .abandon = abandon,
+                                         .launch = kl_opencl_launch,
+                                         .launch_3d = kl_opencl_launch_3d,
+                                         .copy = kl_opencl_copy};
 
 /* KEEL_ZERO_COPY=0: treats the device as if it had memory of its own. KEEL_ZERO_COPY=map: treats it
  * as if it had no shared virtual memory. */
@@ -342,22 +371,24 @@ static int open_device(struct kl_opencl *d, struct kl_error **err) {
     d->share_from = SHARE_FROM;
     d->driver = (struct kl_driver){.ops = &ops,
                                    .name = d->name,
+                                   .lowering = d->driver.lowering, /* of an earlier attempt */
                                    .max_positions = INT64_C(1) << 31,
                                    .apart = d->is_gpu,
                                    .shares = d->sharing != KL_OPENCL_COPIED,
                                    .copied_on_fork = !d->is_gpu};
-    kl_opencl_port_init(d);
+    kl_opencl_programs_init(d);
     kl_mutex_init(&d->blocks_mu);
     kl_mutex_init(&d->launching);
     kl_mutex_init(&d->mu);
     pthread_cond_init(&d->changed, NULL);
     /* The lowering is immortal, so it is made once, even when a later step fails and opening is
      * tried again. */
-    if (!d->lowering && !(d->lowering = kl_lowering_new(&d->port, err))) {
+    struct kl_driver *driver = &d->driver;
+    if (!driver->lowering && !(driver->lowering = kl_lowering_new(driver, err))) {
         rc = KL_ENOMEM;
         goto fail_lowering;
     }
-    if (!(d->backend = kl_gpu_backend_new(&d->driver, d->index, err))) {
+    if (!(d->backend = kl_gpu_backend_new(driver, d->index, err))) {
         rc = KL_ENOMEM;
         goto fail_lowering;
     }
@@ -393,9 +424,6 @@ int kl_opencl_open(int index, struct kl_backend **out, struct kl_error **err) {
 #ifdef KL_TEST_HOOKS
 struct kl_driver *kl_opencl_driver(int index) {
     return &found.device[index].driver;
-}
-struct kl_port *kl_opencl_port(int index) {
-    return &found.device[index].port;
 }
 bool kl_opencl_store_sources(int index, bool sources) {
     bool before = found.device[index].keeps_programs;

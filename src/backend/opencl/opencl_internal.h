@@ -3,7 +3,6 @@
 #pragma once
 #include "backend/gpu/driver.h"
 #include "backend/gpu/lower/lower.h"
-#include "backend/gpu/lower/port.h"
 #include "backend/opencl/opencl.h"
 #include "backend/opencl/opencl_api.h"
 #include "base/thread.h"
@@ -33,8 +32,7 @@ enum kl_opencl_sharing {
  * looked for, the second when the device is opened. */
 struct kl_opencl {
     struct kl_driver driver; /* first */
-    struct kl_port port;
-    char name[16]; /* "opencl0" */
+    char name[16];           /* "opencl0" */
     int index;
     cl_platform_id platform;
     cl_device_id device;
@@ -59,7 +57,6 @@ struct kl_opencl {
     cl_command_queue transfers;
     /* For the first use of new memory, so that it never waits for a long transfer. */
     cl_command_queue touches;
-    struct kl_lowering *lowering;
     struct kl_backend *backend; /* NULL: the device is not opened */
 
     _Atomic(bool) forked; /* this process is a child of the process that opened the device */
@@ -124,9 +121,11 @@ int kl_opencl_usable(struct kl_opencl *d, struct kl_error **err);
 int kl_opencl_queue_new(struct kl_driver *d, int stream_index, void **queue, struct kl_error **err);
 int kl_opencl_event_new(struct kl_driver *d, void **event, struct kl_error **err);
 void kl_opencl_event_free(struct kl_driver *d, void *event);
-int kl_opencl_submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
-                     void *const *waits, int n_waits, struct kl_fault_words *brings_back,
-                     void *signal, struct kl_error **err);
+int kl_opencl_begin(struct kl_driver *driver, void *queue, void *const *waits, int n_waits,
+                    struct kl_error **err);
+int kl_opencl_end(struct kl_driver *driver, void *queue, struct kl_fault_words *brings_back,
+                  void *signal, struct kl_error **err);
+int kl_opencl_abandon(struct kl_driver *driver, void *queue);
 int kl_opencl_event_query(struct kl_driver *d, void *event);
 void kl_opencl_why_lost(struct kl_driver *driver, char *text, size_t room);
 void kl_opencl_wait_any(struct kl_driver *d, void *const *events, int n);
@@ -137,10 +136,25 @@ void kl_opencl_lose(struct kl_opencl *d, cl_int status);
  * where that is also the host's memory, this blocks until no command runs any more. */
 cl_int kl_opencl_lost(struct kl_opencl *d);
 
-/* ---- opencl_port.c ---- */
-extern const struct kl_port_ops kl_opencl_port_ops;
-/* Fills d->port and d->options from what the device reports of itself. */
-void kl_opencl_port_init(struct kl_opencl *d);
+/* ---- opencl_launch.c ---- */
+int kl_opencl_compile(struct kl_driver *driver, const char *source, const char *name, void **binary,
+                      size_t *bytes, struct kl_error **err);
+int kl_opencl_load_binary(struct kl_driver *driver, const void *binary, size_t bytes, void **module,
+                          struct kl_error **err);
+int kl_opencl_find(struct kl_driver *driver, void *module, const char *entry, void **kernel,
+                   struct kl_error **err);
+int kl_opencl_limits(struct kl_driver *driver, void *kernel, struct kl_kernel_limits *limits,
+                     struct kl_error **err);
+int kl_opencl_launch(struct kl_driver *driver, void *queue, void *kernel, uint32_t groups,
+                     uint32_t local, const struct kl_karg *args, int n_args, struct kl_error **err);
+int kl_opencl_launch_3d(struct kl_driver *driver, void *queue, void *kernel, const uint32_t *groups,
+                        const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
+                        int n_args, struct kl_error **err);
+int kl_opencl_copy(struct kl_driver *driver, void *queue, void *dst, const void *src, size_t bytes,
+                   struct kl_error **err);
+/* Fills the facts about programs in d->driver, and d->options, from what the device reports of
+ * itself. */
+void kl_opencl_programs_init(struct kl_opencl *d);
 
 /* ---- opencl.c ---- */
 /* Does nothing when the process ends. A callback of OpenCL may call it. */

@@ -153,11 +153,16 @@ static int wait_for(struct kl_opencl_queue *q, void *const *waits, int n_waits,
     return rc;
 }
 
-static int enqueue(struct kl_opencl *d, struct kl_opencl_queue *q,
-                   const struct kl_command *commands, int n, void *const *waits, int n_waits,
-                   struct kl_fault_words *brings_back, cl_event *done, struct kl_error **err) {
-    KL_TRY(wait_for(q, waits, n_waits, err));
-    KL_TRY(kl_lower(d->lowering, q, commands, n, err));
+int kl_opencl_begin(struct kl_driver *driver, void *queue, void *const *waits, int n_waits,
+                    struct kl_error **err) {
+    KL_TRY(kl_opencl_usable(kl_opencl_of(driver), err));
+    const int rc = wait_for(queue, waits, n_waits, err);
+    return rc && kl_opencl_abandon(driver, queue) ? KL_EDEVICELOST : rc;
+}
+
+/* Enqueues the end of a submission; *done: its event. */
+static int enqueue_end(struct kl_opencl *d, struct kl_opencl_queue *q,
+                       struct kl_fault_words *brings_back, cl_event *done, struct kl_error **err) {
     if (brings_back) {
         cl_mem mem;
         size_t at;
@@ -166,21 +171,17 @@ static int enqueue(struct kl_opencl *d, struct kl_opencl_queue *q,
                      KL_WORDS * sizeof(uint32_t), brings_back->host, 0, NULL, NULL));
     }
     KL_TRY(KL_CL(err, clEnqueueMarkerWithWaitList, q->cl, 0, NULL, done));
-    return KL_CL(err, clFlush, q->cl);
-}
-
-int kl_opencl_submit(struct kl_driver *driver, void *queue, const struct kl_command *commands,
-                     int n, void *const *waits, int n_waits, struct kl_fault_words *brings_back,
-                     void *signal, struct kl_error **err) {
-    struct kl_opencl *d = kl_opencl_of(driver);
-    struct kl_opencl_queue *q = queue;
-    struct kl_opencl_event *e = signal;
-    cl_event done = NULL;
-    KL_TRY(kl_opencl_usable(d, err));
-    int rc = enqueue(d, q, commands, n, waits, n_waits, brings_back, &done, err);
+    KL_TRY(KL_CL(err, clFlush, q->cl));
     /* The device may have been lost since the beginning: kl_opencl_lost may have visited the queues
      * before our commands were in one. */
-    if (!rc) rc = kl_opencl_usable(d, err);
+    return kl_opencl_usable(d, err);
+}
+
+int kl_opencl_end(struct kl_driver *driver, void *queue, struct kl_fault_words *brings_back,
+                  void *signal, struct kl_error **err) {
+    struct kl_opencl_event *e = signal;
+    cl_event done = NULL;
+    int rc = enqueue_end(kl_opencl_of(driver), queue, brings_back, &done, err);
     if (!rc) {
         e->cl = done;
         atomic_fetch_add(&e->refs, 1);
@@ -193,11 +194,12 @@ int kl_opencl_submit(struct kl_driver *driver, void *queue, const struct kl_comm
         atomic_fetch_sub(&e->refs, 1);
         e->cl = NULL;
     }
-    /* Some of the commands may be running. The memory that the caller gets back must not be in use,
-     * and no command may write the fault words later. */
-    cl_int status = kl_cl.clFinish(q->cl);
-    if (status) kl_opencl_lose(d, status);
     if (done) kl_cl.clReleaseEvent(done);
-    if (!status && brings_back) kl_opencl_words_clear(driver, brings_back);
-    return status ? KL_EDEVICELOST : rc;
+    return rc;
+}
+
+int kl_opencl_abandon(struct kl_driver *driver, void *queue) {
+    const cl_int status = kl_cl.clFinish(((struct kl_opencl_queue *)queue)->cl);
+    if (status) kl_opencl_lose(kl_opencl_of(driver), status);
+    return status ? KL_EDEVICELOST : KL_OK;
 }

@@ -2,7 +2,7 @@
  *
  * Queues run on threads; kernels are the CPU's; faults become visible only at completion;
  * completions of different queues become visible in a seeded random order, or when the test says
- * so. KEEL_GPU=sim (or kl_sim_use) selects it. Functions take the number of the device; a queue is
+ * so. KEEL_GPU=sim selects it. Functions take the number of the device; a queue is
  * named by its stream's index. Any thread may call. */
 #pragma once
 #include "backend/backend.h"
@@ -37,7 +37,7 @@ uint64_t kl_sim_guarded_off(int device);
 void kl_sim_fail_submit_at(int device, int64_t n);
 void kl_sim_fail_submit_random(int device, uint32_t one_in);
 void kl_sim_lose(int device); /* at once; the device stays lost until kl_sim_revive */
-/* One in so many command buffers, at random. */
+/* The device is lost after one in `one_in` command buffers, at random; 0: after none. */
 void kl_sim_lose_random(int device, uint32_t one_in);
 /* Bytes of device memory; (size_t)-1: no limit. */
 void kl_sim_budget(int device, size_t bytes);

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "api/api_support.h"
-#include "backend/gpu/lower/port.h"
+#include "backend/gpu/driver.h"
 #include "backend/opencl/opencl.h"
 
 static mlx_stream gpu, other;
@@ -641,7 +641,7 @@ static void test_limits_of_kernels(void **state) {
     mlx_array_free(x);
 }
 
-static int two_at_most(struct kl_port *p, void *kernel, struct kl_kernel_limits *limits,
+static int two_at_most(struct kl_driver *p, void *kernel, struct kl_kernel_limits *limits,
                        struct kl_error **err) {
     *limits = (struct kl_kernel_limits){.max_local = 2};
     return KL_OK;
@@ -649,16 +649,16 @@ static int two_at_most(struct kl_port *p, void *kernel, struct kl_kernel_limits 
 
 /* A kernel that needs so many registers that a group of the device's largest size does not fit. */
 static void test_limits_of_groups(void **state) {
-    struct kl_port *port = on_opencl() ? kl_opencl_port(0) : NULL;
+    struct kl_driver *driver = on_opencl() ? kl_opencl_driver(0) : NULL;
     mlx_array x = INTS(1, 2, 3);
-    if (port) {
-        const struct kl_port_ops *ops = port->ops;
-        struct kl_port_ops mean = *ops;
+    if (driver) {
+        const struct kl_driver_ops *ops = driver->ops;
+        struct kl_driver_ops mean = *ops;
         mean.limits = two_at_most;
         for (int n = 3; n > 1; n--) {
             keel_kernel k = keel_kernel_new("crowded", NAMES("x"), NAMES("y"),
                                             "if (gid() < 3) y[gid()] = x[gid()] + 1;", NULL, 0);
-            port->ops = &mean;
+            driver->ops = &mean;
             apply(k, ARRAYS(x),
                   &(keel_kernel_config){OUTPUTS(FLAT(3, MLX_INT32)), .grid = {3, 1, 1},
                                         .group = {1, n, 1}});
@@ -669,7 +669,7 @@ static void test_limits_of_groups(void **state) {
             else
                 OK(mlx_array_eval(y));
             mlx_array_free(y);
-            port->ops = ops;
+            driver->ops = ops;
         }
     } else {
         /* The kernel has 240 values that are live until its end, in 1024 threads; 65536 registers
@@ -704,10 +704,10 @@ static void test_limits_of_groups(void **state) {
 
 /* The requirements that a device does not meet are reported before the kernel runs. */
 static void test_lacking_devices(void **state) {
-    struct kl_port *port = getenv("KEEL_TEST_GPU") ? NULL : kl_opencl_port(0);
-    if (!port) return;
-    bool f64 = port->has_f64, atomic64 = port->has_atomic64;
-    port->has_f64 = port->has_atomic64 = false;
+    struct kl_driver *driver = getenv("KEEL_TEST_GPU") ? NULL : kl_opencl_driver(0);
+    if (!driver) return;
+    bool f64 = driver->has_f64, atomic64 = driver->has_atomic64;
+    driver->has_f64 = driver->has_atomic64 = false;
     keel_kernel k = keel_kernel_new("wide", NULL, 0, NAMES("y"), "y[0] = 1;", NULL, 0);
     apply(k, no_vector,
           &(keel_kernel_config){OUTPUTS(FLAT(1, MLX_FLOAT64)), .grid = {1, 1, 1},
@@ -721,8 +721,8 @@ static void test_lacking_devices(void **state) {
     FAILS(mlx_array_eval(y), KEEL_EUNSUPPORTED, "RAISE: that needs 64-bit atomics");
     mlx_array_free(y);
     mlx_array_free(x);
-    port->has_f64 = f64;
-    port->has_atomic64 = atomic64;
+    driver->has_f64 = f64;
+    driver->has_atomic64 = atomic64;
 }
 
 /* Shapes and strides are arguments, whose total size is limited. */

@@ -45,7 +45,7 @@ static int test_override(struct kl_emit *e, const struct kl_command *c) {
     return rc ? rc : 1;
 }
 
-static struct kl_port_ops test_ops;
+static struct kl_driver_ops test_ops;
 
 static void open_device(void) {
     struct kl_backend *b = NULL;
@@ -54,9 +54,9 @@ static void open_device(void) {
     if (kl_cuda_open(0, &b, &e)) fail_msg("%s", e->message);
     drv = kl_gpu_device_of(b)->driver;
     cu = kl_cuda_of(drv);
-    test_ops = *cu->port.ops;
+    test_ops = *cu->driver.ops;
     test_ops.override = test_override;
-    cu->port.ops = &test_ops;
+    cu->driver.ops = &test_ops;
 }
 
 #define WELL(call)                                                 \
@@ -129,7 +129,7 @@ static int submit(void *q, const struct test_launch *launches, int n, void *wait
     assert_true(n <= MOST);
     for (int i = 0; i < n; i++)
         c[i] = (struct kl_command){.kind = KL_CMD_LAUNCH, .op = KL_OP_CALL, .params = &launches[i]};
-    return drv->ops->submit(drv, q, c, n, &wait, wait ? 1 : 0, brings_back, signal, err);
+    return kl_driver_submit(drv, q, c, n, &wait, wait ? 1 : 0, brings_back, signal, err);
 }
 
 /* Waits as the settlement thread does. */
@@ -219,9 +219,9 @@ static void test_kernels(void **state) {
     check_count(p, 5, n);
     check_count(o, 7, n);
     drv->ops->event_free(drv, e);
-    /* A copy on the device, through the port. */
+    /* A copy on the device, through the driver. */
     e = new_event();
-    WELL(cu->port.ops->copy(&cu->port, q, p, o, n * 4, &err));
+    WELL(cu->driver.ops->copy(&cu->driver, q, p, o, n * 4, &err));
     WELL(submit(q, NULL, 0, NULL, NULL, e, &err));
     wait_for(e);
     check_count(p, 7, n);
@@ -352,14 +352,14 @@ static void test_compile_errors(void **state) {
     struct test_launch bad = {"k", "KERNEL(k)(u32 n) {\n    MISTAKE;\n}\n", {{0}}, 0, 1};
     struct test_launch absent = {"absent", NULL, {{0}}, 0, 1};
     struct kl_command c = {.kind = KL_CMD_LAUNCH, .op = KL_OP_CALL, .params = &bad};
-    ILL(drv->ops->prepare(drv, &c, &(size_t){0}, &err), KL_ECOMPILE, "MISTAKE");
-    ILL(drv->ops->prepare(drv, &c, &(size_t){0}, &err), KL_ECOMPILE,
+    ILL(kl_driver_prepare(drv, &c, &(size_t){0}, &err), KL_ECOMPILE, "MISTAKE");
+    ILL(kl_driver_prepare(drv, &c, &(size_t){0}, &err), KL_ECOMPILE,
         "(2)"); /* the compilation is tried again */
     c.params = &absent;
-    ILL(drv->ops->prepare(drv, &c, &(size_t){0}, &err), KL_ECOMPILE, "absent");
+    ILL(kl_driver_prepare(drv, &c, &(size_t){0}, &err), KL_ECOMPILE, "absent");
     struct test_launch good = {"nothing", NULL, {{0}}, 0, 1};
     c.params = &good;
-    WELL(drv->ops->prepare(drv, &c, &(size_t){0}, &err));
+    WELL(kl_driver_prepare(drv, &c, &(size_t){0}, &err));
 }
 
 static void test_out_of_memory(void **state) {

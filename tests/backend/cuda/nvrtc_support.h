@@ -1,4 +1,4 @@
-/* nvrtc_support.h - a port that compiles with NVRTC for sm_90 and runs nothing, for tests of what
+/* nvrtc_support.h - a driver that compiles with NVRTC for sm_90 and runs nothing, for tests of what
  * the CUDA driver would compile. No device is needed. Without NVRTC nothing is compiled, and
  * nvrtc_report says so. */
 #pragma once
@@ -18,14 +18,14 @@ static struct { /* the binary that was loaded last */
     size_t bytes;
 } module;
 
-static int nvrtc_compile(struct kl_port *p, const char *source, const char *name, void **binary,
+static int nvrtc_compile(struct kl_driver *p, const char *source, const char *name, void **binary,
                          size_t *bytes, struct kl_error **err) {
     int rc = kl_nvrtc_compile(CC, source, name, binary, bytes, err);
     if (!rc) n_compiled++;
     return rc;
 }
 
-static int nvrtc_load(struct kl_port *p, const void *binary, size_t bytes, void **out,
+static int nvrtc_load(struct kl_driver *p, const void *binary, size_t bytes, void **out,
                       struct kl_error **err) {
     free(module.binary);
     assert_true(bytes > 4);
@@ -39,7 +39,7 @@ static int nvrtc_load(struct kl_port *p, const void *binary, size_t bytes, void 
 }
 
 /* The code of a kernel is in a section with the kernel's name. entry "" finds any kernel. */
-static int nvrtc_find(struct kl_port *p, void *of, const char *entry, void **kernel,
+static int nvrtc_find(struct kl_driver *p, void *of, const char *entry, void **kernel,
                       struct kl_error **err) {
     char section[128];
     size_t n = (size_t)snprintf(section, sizeof section, ".text.%s", entry) + (*entry != 0);
@@ -53,7 +53,7 @@ static int n_launched;
 static struct { /* the last launch */
     uint32_t groups, local;
 } last_launch;
-static int nvrtc_launch(struct kl_port *p, void *queue, void *kernel, uint32_t groups,
+static int nvrtc_launch(struct kl_driver *p, void *queue, void *kernel, uint32_t groups,
                         uint32_t local, const struct kl_karg *args, int n_args,
                         struct kl_error **err) {
     n_launched++;
@@ -62,25 +62,27 @@ static int nvrtc_launch(struct kl_port *p, void *queue, void *kernel, uint32_t g
     return KL_OK;
 }
 
-static const struct kl_port_ops nvrtc_ops = {
+static const struct kl_driver_ops nvrtc_ops = {
     .compile = nvrtc_compile, .load = nvrtc_load, .find = nvrtc_find, .launch = nvrtc_launch};
-static struct kl_port port = {.ops = &nvrtc_ops,
-                              .prelude = kl_source_prelude_cuda,
-                              .identity = "test",
-                              .max_local = 1024,
-                              .local_bytes = 48 << 10,
-                              .n_units = 132,
-                              .subgroup = 32,
-                              .has_f64 = true,
-                              .has_atomic64 = true,
-                              .has_wide_sums = true,
-                              .is_cuda = true};
+static struct kl_driver driver = {.ops = &nvrtc_ops,
+                                  .prelude = kl_source_prelude_cuda,
+                                  .identity = "test",
+                                  .max_local = 1024,
+                                  .local_bytes = 48 << 10,
+                                  .n_units = 132,
+                                  .subgroup = 32,
+                                  .has_f64 = true,
+                                  .has_atomic64 = true,
+                                  .has_wide_sums = true,
+                                  .fast_exchange = true,
+                                  .compiles_cuda = true,
+                                  .argument_bytes = 4 << 10};
 static struct kl_lowering *lowering;
 
 static int nvrtc_setup(void **state) {
     setenv("KEEL_CACHE_DIR", "", 0); /* the cache folder of the stages, or none */
-    if (getenv("KEEL_TEST_QUICK_KERNELS")) strcpy(port.identity, "test, quick");
-    lowering = kl_lowering_new(&port, NULL);
+    if (getenv("KEEL_TEST_QUICK_KERNELS")) strcpy(driver.identity, "test, quick");
+    lowering = kl_lowering_new(&driver, NULL);
     return lowering ? 0 : -1;
 }
 

@@ -44,10 +44,10 @@ static void test_facts(void **state) {
     struct kl_gpu_facts f;
     kl_cuda_facts(0, &f);
     printf("device: %s, %s, %s, %s, %zu bytes, %u units; %s\n", f.name, f.vendor, f.architecture,
-           f.driver, f.memory_bytes, f.units, cu->port.identity);
+           f.driver, f.memory_bytes, f.units, cu->driver.identity);
     assert_true(f.name[0] && f.memory_bytes > 0 && f.units > 0);
     assert_int_equal(strncmp(f.architecture, "sm_", 3), 0);
-    assert_true(cu->port.max_local >= 256 && cu->port.local_bytes >= 16 << 10);
+    assert_true(cu->driver.max_local >= 256 && cu->driver.local_bytes >= 16 << 10);
 }
 
 /* A kernel that writes to an invalid address loses the device, and every later call reports the

@@ -175,14 +175,14 @@ static int run_in(struct product *p, void *queue, bool dry, size_t room, size_t 
                   struct kl_error **err) {
     static void *space;
     if (!space) assert_int_equal(drv->ops->alloc(drv, ROOM_GIVEN, &space, NULL), 0);
-    struct kl_emit e = {.lowering = cu->lowering,
-                        .port = &cu->port,
+    struct kl_emit e = {.lowering = cu->driver.lowering,
+                        .driver = &cu->driver,
                         .queue = queue,
                         .dry = dry,
                         .err = err,
                         .workspace = space,
                         .room = room};
-    int rc = cu->port.ops->override(&e, &p->c);
+    int rc = cu->driver.ops->override(&e, &p->c);
     *used = e.used;
     return rc;
 }
@@ -466,10 +466,10 @@ static void failures(void **state) {
     struct kl_error *err = NULL;
     void *e = NULL;
     product(&p, KL_F32, 0, NULL, 107, 108, 109, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
-    assert_int_equal(drv->ops->prepare(drv, &p.c, &p.c.workspace_bytes, &err), 0);
+    assert_int_equal(kl_driver_prepare(drv, &p.c, &p.c.workspace_bytes, &err), 0);
     assert_int_equal(drv->ops->event_new(drv, &e, &err), 0);
     fake.refuse("Matmul", 13);
-    assert_int_equal(drv->ops->submit(drv, q, &p.c, 1, NULL, 0, NULL, e, &err), KL_ESUBMIT);
+    assert_int_equal(kl_driver_submit(drv, q, &p.c, 1, NULL, 0, NULL, e, &err), KL_ESUBMIT);
     assert_non_null(strstr(err->message, "cublasLtMatmul failed with "
                                          "CUBLAS_STATUS_EXECUTION_FAILED (13)"));
     kl_error_release(err);
@@ -479,7 +479,7 @@ static void failures(void **state) {
     kl_error_release(err);
     err = NULL;
     fake.refuse(NULL, 0);
-    assert_int_equal(drv->ops->submit(drv, q, &p.c, 1, NULL, 0, NULL, e, &err), 0);
+    assert_int_equal(kl_driver_submit(drv, q, &p.c, 1, NULL, 0, NULL, e, &err), 0);
     while (drv->ops->event_query(drv, e) == 0) drv->ops->wait_any(drv, &e, 1);
     assert_true(right(&p, 0));
     drv->ops->event_free(drv, e);

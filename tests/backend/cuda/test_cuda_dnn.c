@@ -174,14 +174,14 @@ static int run_in(struct command *m, void *queue, bool dry, size_t room, size_t 
                   struct kl_error **err) {
     static __thread void *space; /* never freed */
     if (!space) assert_int_equal(drv->ops->alloc(drv, ROOM_GIVEN, &space, NULL), 0);
-    struct kl_emit e = {.lowering = cu->lowering,
-                        .port = &cu->port,
+    struct kl_emit e = {.lowering = cu->driver.lowering,
+                        .driver = &cu->driver,
                         .queue = queue,
                         .dry = dry,
                         .err = err,
                         .workspace = space,
                         .room = room};
-    int rc = cu->port.ops->override(&e, &m->c);
+    int rc = cu->driver.ops->override(&e, &m->c);
     if (used) *used = e.used;
     return rc;
 }

@@ -57,7 +57,7 @@ static void test_found(void **state) {
     assert_string_equal(f.architecture, "sm_90");
     assert_string_equal(f.driver, "CUDA 13.0");
     assert_int_equal(f.units, 7);
-    assert_string_equal(cu->port.identity, "cuda 13000, Fake 0, sm_90, nvrtc 13.99");
+    assert_string_equal(cu->driver.identity, "cuda 13000, Fake 0, sm_90, nvrtc 13.99");
     ILL(kl_cuda_open(2, &b, &err), KL_ESUBMIT, "cuDeviceGet");
     ILL(kl_cuda_open(-1, &b, &err), KL_EDEVICE, "-1");
 }
@@ -214,40 +214,43 @@ static void test_launch_3d(void **state) {
     uint32_t n = 1;
     struct kl_karg arg = KL_KARG(n);
     void *q = new_queue(), *module = NULL, *kernel = NULL;
-    WELL(cu->port.ops->load(&cu->port, "image", 6, &module, &err));
-    WELL(cu->port.ops->find(&cu->port, module, "nothing", &kernel, &err));
-    WELL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 4096, &arg, 1, &err));
+    WELL(cu->driver.ops->load(&cu->driver, "image", 6, &module, &err));
+    WELL(cu->driver.ops->find(&cu->driver, module, "nothing", &kernel, &err));
+    WELL(cu->driver.ops->launch_3d(&cu->driver, q, kernel, groups, local, 4096, &arg, 1, &err));
     const unsigned *last = last_launch();
     assert_memory_equal(last, ((const unsigned[]){3, 4, 5, 8, 2, 6, 4096, 0}), 8 * sizeof *last);
-    WELL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 100000, &arg, 1, &err));
+    WELL(cu->driver.ops->launch_3d(&cu->driver, q, kernel, groups, local, 100000, &arg, 1, &err));
     assert_int_equal(last[6], 100000);
     assert_int_equal(last[7], 100000);
     /* Shared memory that the kernel itself declares counts as well. */
     fake.limits(1024, 40 << 10);
-    WELL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 8 << 10, &arg, 1, &err));
+    WELL(cu->driver.ops->launch_3d(&cu->driver, q, kernel, groups, local, 8 << 10, &arg, 1, &err));
     assert_int_equal(last[7], 100000);
-    WELL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 9 << 10, &arg, 1, &err));
+    WELL(cu->driver.ops->launch_3d(&cu->driver, q, kernel, groups, local, 9 << 10, &arg, 1, &err));
     assert_int_equal(last[7], 9 << 10);
     fake.limits(1024, 0);
     fake.break_call("cuFuncSetAttribute", 0, INVALID);
-    ILL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 50000, &arg, 1, &err),
+    ILL(cu->driver.ops->launch_3d(&cu->driver, q, kernel, groups, local, 50000, &arg, 1, &err),
         KL_ESUBMIT, "cuFuncSetAttribute");
     void *e = new_event(); /* the kernels must have run, since later tests count kernels */
     WELL(submit(q, NULL, 0, NULL, NULL, e, &err));
     wait_for(e);
     drv->ops->event_free(drv, e);
-    assert_int_equal(cu->port.max_groups[0], INT32_MAX);
-    assert_int_equal(cu->port.max_groups[2], 65535);
-    assert_int_equal(cu->port.max_group[2], 64);
-    assert_true(cu->port.is_cuda);
+    assert_int_equal(cu->driver.max_groups[0], INT32_MAX);
+    assert_int_equal(cu->driver.max_groups[2], 65535);
+    assert_int_equal(cu->driver.max_group[2], 64);
+    assert_true(cu->driver.compiles_cuda);
 }
 
 /* CUDA would refuse such a launch, and with it a whole command buffer. So it is refused when the
  * operation is encoded. */
 static int prepare_grid(const char *source, uint32_t threads, size_t shared_bytes,
                         struct kl_error **err) {
-    struct kl_emit e = {
-        .lowering = cu->lowering, .port = &cu->port, .queue = NULL, .dry = true, .err = err};
+    struct kl_emit e = {.lowering = cu->driver.lowering,
+                        .driver = &cu->driver,
+                        .queue = NULL,
+                        .dry = true,
+                        .err = err};
     struct kl_grid_launch g = {.name = "mine",
                                .source = source,
                                .entry = "nothing",
@@ -259,8 +262,8 @@ static int prepare_grid(const char *source, uint32_t threads, size_t shared_byte
 }
 
 static void test_limits(void **state) {
-    size_t has = cu->port.dynamic_bytes;
-    cu->port.dynamic_bytes = 100000;
+    size_t has = cu->driver.dynamic_bytes;
+    cu->driver.dynamic_bytes = 100000;
     fake.limits(256, 40000);
     WELL(prepare_grid("a", 256, 60000, &err));
     ILL(prepare_grid("a", 258, 0, &err), KL_EARG,
@@ -273,13 +276,13 @@ static void test_limits(void **state) {
     fake.limits(64, 0);
     struct test_launch l = {"nothing", "c", {{0}}, 0, 1};
     struct kl_command c = {.kind = KL_CMD_LAUNCH, .op = KL_OP_CALL, .params = &l};
-    ILL(drv->ops->prepare(drv, &c, &(size_t){0}, &err), KL_EUNSUPPORTED,
+    ILL(kl_driver_prepare(drv, &c, &(size_t){0}, &err), KL_EUNSUPPORTED,
         "nothing: groups of 256 work-items; this device takes 64");
     fake.limits(1024, 0);
     fake.break_call("cuFuncGetAttribute", 1, OOM);
     ILL(prepare_grid("d", 256, 0, &err), KL_ENOMEM, "cuFuncGetAttribute");
     WELL(prepare_grid("d", 256, 0, &err));
-    cu->port.dynamic_bytes = has;
+    cu->driver.dynamic_bytes = has;
 }
 
 /* ---- notification ---- */
@@ -702,7 +705,7 @@ static void test_shared(void **state) {
     struct kl_memory *m = b->memory;
     drv = kl_gpu_device_of(b)->driver;
     cu = kl_cuda_of(drv);
-    cu->port.ops = &test_ops;
+    cu->driver.ops = &test_ops;
     assert_true(drv->shares && m->share);
     uint32_t n = 3000, *mine = NULL;
     _Alignas(64) static uint32_t given[3000];

@@ -13,7 +13,7 @@
 
 static int compile_source(const char *name, const char *source, struct kl_error **err) {
     struct kl_emit e = {
-        .lowering = lowering, .port = &port, .queue = NULL, .dry = true, .err = err};
+        .lowering = lowering, .driver = &driver, .queue = NULL, .dry = true, .err = err};
     return kl_emit_source(&e, name, source, "k", 0, 128, NULL, 0);
 }
 
@@ -283,7 +283,7 @@ static void compile_family(const struct kl_family *f) {
                      row[d]);
         }
         struct kl_error *e = NULL;
-        struct kl_emit emit = {.lowering = lowering, .port = &port, .dry = true, .err = &e};
+        struct kl_emit emit = {.lowering = lowering, .driver = &driver, .dry = true, .err = &e};
         if (kl_emit(&emit, f, row, "", 0, 128, NULL, 0))
             fail_msg("%s%s: %s", f->name, what, e->message);
     }
@@ -298,7 +298,7 @@ static void test_reductions(void **state) {
         for (int i = 0; i < (real || d == KL_C64 ? 3 : 2); i++) {
             int row[KL_MAX_DEFINES] = {d, made[i][1], made[i][0]};
             struct kl_error *e = NULL;
-            struct kl_emit emit = {.lowering = lowering, .port = &port, .dry = true, .err = &e};
+            struct kl_emit emit = {.lowering = lowering, .driver = &driver, .dry = true, .err = &e};
             if (!kl_test_takes("kernels", 3) || no_nvrtc(1)) continue;
             if (kl_emit(&emit, &kl_family_reduce, row, "", 0, 128, NULL, 0))
                 fail_msg("reduction %d of %s: %s", row[2], kl_dtype_name(d), e->message);
@@ -316,7 +316,7 @@ static int compile_kernel(const struct kl_kernel_def *def, const struct kl_kerne
     int rc = kl_kernel_source(&text, k, use, in, def->n_in, err);
     if (!rc) {
         struct kl_emit e = {
-            .lowering = lowering, .port = &port, .queue = NULL, .dry = true, .err = err};
+            .lowering = lowering, .driver = &driver, .queue = NULL, .dry = true, .err = err};
         snprintf(entry, sizeof entry, "keel_%s", def->name);
         struct kl_grid_launch g = {
             .name = def->name,

@@ -75,7 +75,7 @@ static void lower(struct kl_command *commands, int n, const char *what) {
         commands[i].workspace = (void *)(uintptr_t)(UINT64_C(1) << 60);
     }
     int compiled = n_made;
-    if (!rc) rc = kl_lower(lowering, &port, commands, n, &e);
+    if (!rc) rc = kl_lower(lowering, &driver, commands, n, &e);
     if (rc) fail_msg("%s: %s", what, e ? e->message : "no message");
     assert_true(n_launched > launched);
     if (!(kl_op_flags(commands[0].op) & KL_OPF_ELEMENTWISE))
@@ -497,7 +497,7 @@ static void test_quantized_products(void **state) {
         {5, 17, 384, 4, 128, KL_F16, 2, 1, 4, 2},
         {1, 14336, 4096, 4, 64, KL_F32, 1, 1, 896, 4},
     };
-    port.has_matrix_units = true;
+    driver.has_matrix_units = true;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int b = cases[i].batches, m = cases[i].m, n = cases[i].n, k = cases[i].k;
         const struct kl_qmm_params p = {{KL_QUANT_AFFINE, cases[i].group, cases[i].bits}, true};
@@ -514,13 +514,13 @@ static void test_quantized_products(void **state) {
         assert_int_equal(last_launch.groups, cases[i].groups);
         assert_int_equal(last_launch.local, cases[i].warps * 32);
     }
-    port.has_matrix_units = false;
+    driver.has_matrix_units = false;
 }
 
 /* ---- several products in one launch ---- */
 
 static int n_merged;
-static int merged_launch(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
+static int merged_launch(struct kl_driver *p, void *queue, void *kernel, const uint32_t *groups,
                          const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
                          int n_args, struct kl_error **err) {
     n_merged++;
@@ -532,10 +532,10 @@ static int merged_launch(struct kl_port *p, void *queue, void *kernel, const uin
 
 /* Two products of the same rows: by vectors and by tiles, dense and quantized. */
 static void test_merged(void **state) {
-    struct kl_port_ops merging = nvrtc_ops;
+    struct kl_driver_ops merging = nvrtc_ops;
     merging.launch_3d = merged_launch;
-    port.ops = &merging;
-    port.merges = port.has_matrix_units = true;
+    driver.ops = &merging;
+    driver.merges = driver.has_matrix_units = true;
     for (int kind = 0; kind < 6; kind++) {
         const int bits = kind < 4 ? 0 : 4, rows = kind & 1 ? 12 : 1, n = 512, k = 4096;
         const enum kl_dtype t = kind & 2 ? KL_F32 : KL_BF16;
@@ -568,12 +568,12 @@ static void test_merged(void **state) {
                 fail_msg("kind %d: %s", kind, e->message);
             pair[i].workspace = address(2 * MAX_ARGS + i);
         }
-        if (kl_lower(lowering, &port, pair, 2, &e)) fail_msg("kind %d: %s", kind, e->message);
+        if (kl_lower(lowering, &driver, pair, 2, &e)) fail_msg("kind %d: %s", kind, e->message);
         /* What needs two kernels is launched one by one. */
         assert_int_equal(n_merged - before, pair[0].workspace_bytes ? 0 : 1);
     }
-    port.ops = &nvrtc_ops;
-    port.merges = port.has_matrix_units = false;
+    driver.ops = &nvrtc_ops;
+    driver.merges = driver.has_matrix_units = false;
     if (have_nvrtc) assert_true(n_merged > 3);
 }
 
@@ -581,7 +581,7 @@ static void test_merged(void **state) {
 static void test_mistakes_are_seen(void **state) {
     static const char bad[] = "KERNEL(map)(i64 n) { no_such_name(n); }\n";
     struct kl_error *e = NULL;
-    struct kl_emit emit = {.lowering = lowering, .port = &port, .dry = true, .err = &e};
+    struct kl_emit emit = {.lowering = lowering, .driver = &driver, .dry = true, .err = &e};
     if (no_nvrtc(1)) return;
     assert_int_equal(kl_emit_source(&emit, "bad", bad, "map", 0, 256, NULL, 0), KL_ECOMPILE);
     kl_error_release(e);

@@ -11,7 +11,6 @@
 #include "backend/opencl/opencl_api.h"
 
 static struct kl_driver *d;
-static struct kl_port *port;
 static struct kl_lowering *lowering;
 
 /* OpenCL calls callbacks at any time, and each callback holds an event. The callbacks are counted,
@@ -64,8 +63,7 @@ static int open_device(void **state) {
     t_real_set_callback = kl_cl.clSetEventCallback;
     kl_cl.clSetEventCallback = t_set_callback;
     d = kl_opencl_driver(0);
-    port = kl_opencl_port(0);
-    return (lowering = kl_lowering_new(port, NULL)) ? 0 : -1;
+    return (lowering = kl_lowering_new(d, NULL)) ? 0 : -1;
 }
 
 /* ---- steps that succeed, or the test fails with the driver's message ---- */
@@ -118,7 +116,7 @@ static inline void t_launch(void *queue, const char *source, const char *entry, 
                             uint32_t local, const struct kl_karg *args, int n_args) {
     struct kl_error *err = NULL;
     struct kl_emit e = {
-        .lowering = lowering, .port = port, .queue = queue, .dry = false, .err = &err};
+        .lowering = lowering, .driver = d, .queue = queue, .dry = false, .err = &err};
     SUCCEED(kl_emit_source(&e, entry, source, entry, groups, local, args, n_args), err);
 }
 #define T_LAUNCH(queue, source, entry, groups, local, ...)                               \
@@ -130,7 +128,7 @@ static inline void *t_submit(void *queue, void *const *waits, int n_waits,
                              struct kl_fault_words *words) {
     struct kl_error *err = NULL;
     void *e = t_event();
-    SUCCEED(d->ops->submit(d, queue, NULL, 0, waits, n_waits, words, e, &err), err);
+    SUCCEED(kl_driver_submit(d, queue, NULL, 0, waits, n_waits, words, e, &err), err);
     return e;
 }
 static inline int t_wait(void *event) {

@@ -135,17 +135,17 @@ static void nothing_warns(void **state) {
     static const char bad[] = "KERNEL(bad)(PTR(out)) { int unused; }\n";
     struct kl_error *err = NULL;
     void *binary = NULL;
-    size_t bytes = 0, room = sizeof strict + strlen(port->prelude) + strlen(kl_source_prelude) +
+    size_t bytes = 0, room = sizeof strict + strlen(d->prelude) + strlen(kl_source_prelude) +
                              sizeof everything + sizeof bad;
     char *source = malloc(room);
     assert_non_null(source);
-    snprintf(source, room, "%s%s%s%s", strict, port->prelude, kl_source_prelude, everything);
-    SUCCEED(port->ops->compile(port, source, "everything", &binary, &bytes, &err), err);
+    snprintf(source, room, "%s%s%s%s", strict, d->prelude, kl_source_prelude, everything);
+    SUCCEED(d->ops->compile(d, source, "everything", &binary, &bytes, &err), err);
     assert_true(bytes > 0);
     kl_free(binary);
     /* Warnings are errors here, so the unused variable must be reported. */
-    snprintf(source, room, "%s%s%s%s", strict, port->prelude, kl_source_prelude, bad);
-    assert_int_equal(port->ops->compile(port, source, "bad", &binary, &bytes, &err), KL_ECOMPILE);
+    snprintf(source, room, "%s%s%s%s", strict, d->prelude, kl_source_prelude, bad);
+    assert_int_equal(d->ops->compile(d, source, "bad", &binary, &bytes, &err), KL_ECOMPILE);
     assert_non_null(strstr(err->message, "unused"));
     kl_error_release(err);
     free(source);
@@ -156,7 +156,7 @@ static void nothing_warns(void **state) {
 static void every_type_is_loaded_and_stored(void **state) {
     enum { N = 75 };
     for (int t = 0; t < KL_N_DTYPES; t++) {
-        if (t == KL_F64 && !port->has_f64) continue;
+        if (t == KL_F64 && !d->has_f64) continue;
         size_t item = kl_dtype_size((enum kl_dtype)t), bytes = N * item;
         unsigned char in[N * 8], out[N * 8];
         for (size_t i = 0; i < bytes; i++) /* the top byte stays small, so that no float is a NaN */
@@ -365,7 +365,7 @@ static void atomics_are_atomic(void **state) {
     assert_int_equal(w[5], LOCAL * (GROUPS * (GROUPS - 1) / 2) + GROUPS * (LOCAL - 1));
     assert_int_equal(w[6], 3 * N);
     t_free(p, sizeof w);
-    if (!port->has_atomic64) return;
+    if (!d->has_atomic64) return;
     uint64_t v[3] = {0};
     p = t_alloc_from(v, sizeof v);
     RUN("atomics64", N, KL_KARG_PTR(p, 1));
@@ -409,7 +409,7 @@ static void addresses_are_aligned_to_their_items(void **state) {
         for (uint32_t at = 0; at <= 16; at++) {
             struct kl_error *err = NULL;
             struct kl_emit e = {
-                .lowering = lowering, .port = port, .queue = queue, .dry = false, .err = &err};
+                .lowering = lowering, .driver = d, .queue = queue, .dry = false, .err = &err};
             struct kl_karg args[] = {KL_KARG_PTR(NULL, 1), KL_KARG_PTR(p + at, item)};
             int rc =
                 kl_emit_source(&e, "not_followed", everything, "not_followed", 1, LOCAL, args, 2);

@@ -112,9 +112,9 @@ static void devices_have_facts(void **state) {
     assert_int_equal(kl_opencl_open(0, &b, NULL), 0);
     assert_int_equal(kl_opencl_open(0, &again, NULL), 0);
     assert_ptr_equal(b, again);
-    assert_true(port->max_local >= 1 && port->local_bytes >= 1024 && port->n_units == f.units);
-    assert_int_equal(strncmp(port->identity, "opencl ", 7), 0);
-    assert_non_null(strstr(port->identity, f.driver));
+    assert_true(d->max_local >= 1 && d->local_bytes >= 1024 && d->n_units == f.units);
+    assert_int_equal(strncmp(d->identity, "opencl ", 7), 0);
+    assert_non_null(strstr(d->identity, f.driver));
 }
 
 /* ---- memory ---- */
@@ -389,16 +389,17 @@ static void *launching(void *arg) {
     if (d->ops->alloc(d, sizeof v, &p, NULL) || d->ops->alloc(d, sizeof v, &out, NULL)) return arg;
     for (int i = 0; i < N; i++) v[i] = i;
     if (d->ops->write(d, p, 0, v, sizeof v, NULL)) return arg;
-    struct kl_emit e = {.lowering = lowering, .port = port, .queue = q, .dry = false, .err = NULL};
+    struct kl_emit e = {.lowering = lowering, .driver = d, .queue = q, .dry = false, .err = NULL};
     for (int32_t k = 1; k <= 100; k++) {
         int64_t count = N;
         struct kl_karg args[] = {KL_KARG_PTR(p, 1), KL_KARG_PTR(out, 1), KL_KARG(k),
                                  KL_KARG(count)};
         if (kl_emit_source(&e, "add", add_source, "add", N / LOCAL, LOCAL, args, 4)) return arg;
-        if (port->ops->copy(port, q, p, out, sizeof v, NULL)) return arg;
+        if (d->ops->copy(d, q, p, out, sizeof v, NULL)) return arg;
     }
     if (d->ops->event_new(d, &event, NULL)) return arg;
-    if (d->ops->submit(d, q, NULL, 0, NULL, 0, NULL, event, NULL) || t_wait(event) != 1) return arg;
+    if (kl_driver_submit(d, q, NULL, 0, NULL, 0, NULL, event, NULL) || t_wait(event) != 1)
+        return arg;
     d->ops->event_free(d, event);
     if (d->ops->read(d, p, 0, v, sizeof v, NULL)) return arg;
     for (int i = 0; i < N; i++)
@@ -442,10 +443,10 @@ static void copies(void **state) {
     void *q = t_queue(70);
     char *a = counting(), *b = t_alloc(N * 4), *c = t_alloc(1 << 20);
     struct kl_error *err = NULL;
-    SUCCEED(port->ops->copy(port, q, c, a + 400, 1000, &err), err);
-    SUCCEED(port->ops->copy(port, q, b + 4, c, 1000, &err), err);
-    SUCCEED(port->ops->copy(port, q, c + (1 << 20) - 4, a, 4, &err), err);
-    SUCCEED(port->ops->copy(port, q, b, a, 0, &err), err);
+    SUCCEED(d->ops->copy(d, q, c, a + 400, 1000, &err), err);
+    SUCCEED(d->ops->copy(d, q, b + 4, c, 1000, &err), err);
+    SUCCEED(d->ops->copy(d, q, c + (1 << 20) - 4, a, 4, &err), err);
+    SUCCEED(d->ops->copy(d, q, b, a, 0, &err), err);
     t_finish(q, NULL);
     expect_ints(b + 4, 100, 1, 250);
     expect_ints(c + (1 << 20) - 4, 0, 0, 1);
@@ -465,14 +466,13 @@ static void compilers_are_quoted(void **state) {
     void *binary = NULL, *module = NULL, *kernel = NULL;
     size_t bytes = 0;
     const char *bad = "__kernel void k(__global int *x) {\n    x[0] = 1;\n    x[1] = nowhere;\n}\n";
-    int rc = port->ops->compile(port, bad, "my \"own\".kl", &binary, &bytes, &err);
+    int rc = d->ops->compile(d, bad, "my \"own\".kl", &binary, &bytes, &err);
     assert_non_null(err);
     assert_non_null(strstr(err->message, "nowhere"));
     expect_failure(rc, KL_ECOMPILE, &err, "my _own_.kl:3");
     /* Line numbers count from the first line of the user's source, although the preludes stand
      * before it. */
-    struct kl_emit e = {
-        .lowering = lowering, .port = port, .queue = NULL, .dry = true, .err = &err};
+    struct kl_emit e = {.lowering = lowering, .driver = d, .queue = NULL, .dry = true, .err = &err};
     rc = kl_emit_source(&e, "text", "KERNEL(bad)(PTR(out)) {\n    nothing;\n}\n", "bad", 1, 32,
                         NULL, 0);
     expect_failure(rc, KL_ECOMPILE, &err, "text:2");
@@ -484,18 +484,18 @@ static void compilers_are_quoted(void **state) {
     size_t n = (size_t)sprintf(many, "__kernel void k(__global int *x) {\n");
     for (int i = 0; i < 500; i++) n += (size_t)sprintf(many + n, "    x[0] = nowhere_%d;\n", i);
     sprintf(many + n, "}\n");
-    rc = port->ops->compile(port, many, "many", &binary, &bytes, &err);
+    rc = d->ops->compile(d, many, "many", &binary, &bytes, &err);
     assert_non_null(err);
     assert_true(strlen(err->message) < 2300);
     expect_failure(rc, KL_ECOMPILE, &err, "nowhere_0");
     free(many);
     /* Data that is no binary, and half of a binary. */
-    rc = port->ops->load(port, "this is no binary", 17, &module, &err);
+    rc = d->ops->load(d, "this is no binary", 17, &module, &err);
     expect_failure(rc, KL_ECOMPILE, &err, *state ? "do not compile" : "failed with");
     const char *good = "__kernel void k(__global int *x) { x[0] = 1; }\n";
-    SUCCEED(port->ops->compile(port, good, "good", &binary, &bytes, &err), err);
-    SUCCEED(port->ops->load(port, binary, bytes, &module, &err), err);
-    SUCCEED(port->ops->find(port, module, "k", &kernel, &err), err);
+    SUCCEED(d->ops->compile(d, good, "good", &binary, &bytes, &err), err);
+    SUCCEED(d->ops->load(d, binary, bytes, &module, &err), err);
+    SUCCEED(d->ops->find(d, module, "k", &kernel, &err), err);
     assert_int_equal(memmem(binary, bytes, good, strlen(good)) != NULL, *state != NULL);
     kl_free(binary);
     kl_opencl_store_sources(0, before);
@@ -510,9 +510,9 @@ static void kernels_are_found_on_disk(void **state) {
     uint64_t compiled = kl_kernel_cache_compiled(), found = kl_kernel_cache_found();
     for (int again = 0; again < 2; again++) {
         struct kl_error *err = NULL;
-        struct kl_lowering *fresh = kl_lowering_new(port, NULL);
+        struct kl_lowering *fresh = kl_lowering_new(d, NULL);
         assert_non_null(fresh);
-        struct kl_emit e = {.lowering = fresh, .port = port, .queue = q, .dry = false, .err = &err};
+        struct kl_emit e = {.lowering = fresh, .driver = d, .queue = q, .dry = false, .err = &err};
         struct kl_karg arg = KL_KARG_PTR(p, 1);
         int32_t zeros[32] = {0};
         t_write(p, 0, zeros, sizeof zeros);
@@ -579,7 +579,7 @@ static void failed_submissions_leave_nothing_behind(void **state) {
         static const char *const calls[] = {"clEnqueueBarrierWithWaitList", "clEnqueueReadBuffer",
                                             "clEnqueueMarkerWithWaitList", "clFlush",
                                             "clSetEventCallback"};
-        int rc = d->ops->submit(d, q, &refused, which == 5, &waited_for, 1, &w, e, &err);
+        int rc = kl_driver_submit(d, q, &refused, which == 5, &waited_for, 1, &w, e, &err);
         kl_cl = real;
         char text[96] = "refused cannot run on this device";
         if (which < 5)
@@ -597,7 +597,7 @@ static void failed_submissions_leave_nothing_behind(void **state) {
         assert_int_equal(kl_test_n_live(), live);
     }
     struct kl_error *none = NULL;
-    expect_failure(d->ops->prepare(d, &refused, &refused.workspace_bytes, &none), KL_EUNSUPPORTED,
+    expect_failure(kl_driver_prepare(d, &refused, &refused.workspace_bytes, &none), KL_EUNSUPPORTED,
                    &none, "refused cannot run on this device");
     /* the queue can still be used */
     add(q, "add", a, b, 9, N);
@@ -661,7 +661,7 @@ static void the_child_of_a_fork_is_refused(void **state) {
         expect_failure(d->ops->alloc(d, 4, &made, &err), KL_EDEVICE, &err, text);
         expect_failure(d->ops->queue_new(d, 1, &made, &err), KL_EDEVICE, &err, text);
         expect_failure(d->ops->words_new(d, &w, &err), KL_EDEVICE, &err, text);
-        expect_failure(d->ops->submit(d, q, NULL, 0, NULL, 0, NULL, e, &err), KL_EDEVICE, &err,
+        expect_failure(kl_driver_submit(d, q, NULL, 0, NULL, 0, NULL, e, &err), KL_EDEVICE, &err,
                        text);
         assert_int_equal(d->ops->event_query(d, e), KL_EDEVICELOST);
         d->ops->wake(d);
@@ -696,8 +696,8 @@ static void a_failed_command_loses_the_device(void **state) {
         "device 'opencl0' is lost: a command failed with -5 (out of resources)";
     expect_failure(d->ops->read(d, p, 0, &x, 4, &err), KL_EDEVICELOST, &err, text);
     expect_failure(d->ops->write(d, p, 0, &x, 4, &err), KL_EDEVICELOST, &err, text);
-    expect_failure(d->ops->submit(d, q, NULL, 0, NULL, 0, NULL, never, &err), KL_EDEVICELOST, &err,
-                   text);
+    expect_failure(kl_driver_submit(d, q, NULL, 0, NULL, 0, NULL, never, &err), KL_EDEVICELOST,
+                   &err, text);
     char why[64] = "";
     d->ops->why_lost(d, why, sizeof why);
     assert_string_equal(why, "-5 (out of resources)");

@@ -405,10 +405,10 @@ static void on_a_device_without_64_bit_atomics(void **state) {
     if (strcmp(device_name(), "opencl") != 0) skip();
     static const enum kl_dtype wide[] = {KL_I64, KL_U64, KL_F64, KL_C64};
     struct kl_opencl *d = (struct kl_opencl *)kl_opencl_driver(0);
-    struct kl_port *port = kl_opencl_port(0);
+    struct kl_driver *driver = kl_opencl_driver(0);
     char *option = strstr(d->options, " -DHAS_ATOMIC64");
-    assert_true(!port->has_atomic64 || option);
-    port->has_atomic64 = false;
+    assert_true(!driver->has_atomic64 || option);
+    driver->has_atomic64 = false;
     /* Changes the option, and so the source, so that a kernel compiled before is not used. */
     if (option) memset(option, ' ', strlen(" -DHAS_ATOMIC64"));
     for (int t = 0; t < 4; t++)

@@ -114,6 +114,7 @@ static void one_element_beyond(void **state) {
 static const struct kl_driver_ops *real_ops;
 static int shift; /* bytes by which the workspaces of commands are moved */
 
+/* As kl_driver_submit of the real driver, but for the places of workspaces. */
 static int submit_shifted(struct kl_driver *d, void *queue, const struct kl_command *commands,
                           int n, void *const *waits, int n_waits,
                           struct kl_fault_words *brings_back, void *signal, struct kl_error **err) {
@@ -122,7 +123,10 @@ static int submit_shifted(struct kl_driver *d, void *queue, const struct kl_comm
         moved[i] = commands[i];
         if (moved[i].workspace) moved[i].workspace = (char *)moved[i].workspace + shift;
     }
-    int rc = real_ops->submit(d, queue, moved, n, waits, n_waits, brings_back, signal, err);
+    const struct kl_driver_ops *mine = d->ops;
+    d->ops = real_ops;
+    int rc = kl_driver_submit(d, queue, moved, n, waits, n_waits, brings_back, signal, err);
+    d->ops = mine;
     free(moved);
     return rc;
 }
@@ -133,7 +137,7 @@ static void workspaces(void **state) {
     enum { LENGTH = 1 << 17 };
     struct kl_driver *d = kl_gpu_device_of(stream->backend)->driver;
     struct kl_driver_ops mine = *d->ops;
-    mine.submit = submit_shifted;
+    mine.run = submit_shifted;
     real_ops = d->ops;
     for (int i = 0; i < 3 * TIMES; i++) {
         struct kl_array *x, *sorted, *beside;

@@ -90,7 +90,7 @@ static bool rows_aligned(const struct kl_arg *x) {
 static bool takes_few(const struct kl_emit *e, const struct operands *o,
                       const struct attention *a) {
     const int64_t vec = VEC_BYTES / (int64_t)kl_dtype_size(o->q->dtype);
-    return e->port->subgroup == 32 && e->port->max_local >= FEW_LOCAL &&
+    return e->driver->subgroup == 32 && e->driver->max_local >= FEW_LOCAL &&
            a->n * a->per_key <= FEW_ROWS && a->d == a->e && a->d % vec == 0 && a->d / vec <= 32 &&
            a->d <= WIDEST_FEW && rows_aligned(o->q) && rows_aligned(o->k) && rows_aligned(o->v);
 }
@@ -99,7 +99,7 @@ static bool takes_few(const struct kl_emit *e, const struct operands *o,
  * few more would take twice as long. On 132 multiprocessors decoding with 8 key heads has one
  * segment at batch 32, 4 at batch 8, 32 of LEAST_SEGMENT keys at batch 1. */
 static void cut(const struct kl_emit *e, struct attention *a, int64_t blocks) {
-    int64_t want = (int64_t)e->port->n_units * GROUPS_PER_UNIT / blocks,
+    int64_t want = (int64_t)e->driver->n_units * GROUPS_PER_UNIT / blocks,
             most = kl_groups_for(a->m, LEAST_SEGMENT);
     if (most > SEGMENTS) most = SEGMENTS;
     a->n_segs = want < 1 ? 1 : want < most ? want : most;
@@ -114,13 +114,14 @@ int kl_lower_attention(struct kl_emit *e, const struct kl_command *c) {
     /* Without keys the result is 0. */
     if (o.k->dims[2] == 0) return kl_emit_fill(e, o.out->data, item, o.out->size, 0);
     struct attention a = describe(c, &o);
-    const bool few = takes_few(e, &o, &a), matrix = few && e->port->has_matrix_units && item == 2 &&
-                                                    (a.d == 64 || a.d == 128) && a.power != 0;
+    const bool few = takes_few(e, &o, &a), matrix = few && e->driver->has_matrix_units &&
+                                                    item == 2 && (a.d == 64 || a.d == 128) &&
+                                                    a.power != 0;
     const int64_t rows = a.n * a.per_key, heads = (int64_t)o.q->dims[0] * a.key_heads;
     const int most_few = a.d * MOST_FEW > MOST_VALUES ? MOST_FEW / 2 : MOST_FEW,
               few_rows = matrix ? (rows > 8 ? 16 : 8) : (int)kl_pow2_for(rows, most_few),
               is_masked = a.causal || a.has_mask,
-              tile_rows = rows > TILES_FEW && e->port->subgroup > 1 ? TILES_MANY : TILES_FEW,
+              tile_rows = rows > TILES_FEW && e->driver->subgroup > 1 ? TILES_MANY : TILES_FEW,
               columns = a.e > COLUMNS ? 2 * COLUMNS : COLUMNS,
               values[] = {o.q->dtype, few ? (int)a.d : columns, few ? few_rows : 0, is_masked,
                           matrix,     few ? 0 : tile_rows},

@@ -17,7 +17,7 @@ enum {
     CAUSAL = 1, /* the values of MASKED */
     A_MASK,
     COLUMNS = 64, /* of the result, for a group; with matrix units all of them, */
-    WIDEST = 128, /* and at most so many */
+    WIDEST = 128, /* and at most this number */
     N_NUMBERS = 4,
     ROWS_FEW = 16,        /* of a group, */
     ROWS_MANY = 64,       /* and with sub-groups: PoCL is slower, since its registers are memory */
@@ -96,7 +96,7 @@ static bool rows_aligned(const struct kl_arg *x) {
 /* Whether matrix units can multiply: 16-bit floats of two widths. */
 static bool takes_matrix(const struct kl_emit *e, const struct operands *o,
                          const struct backward *b) {
-    return e->port->has_matrix_units && e->port->subgroup == 32 && b->power != 0 &&
+    return e->driver->has_matrix_units && e->driver->subgroup == 32 && b->power != 0 &&
            kl_local_size(e, TILES_LOCAL) == TILES_LOCAL && kl_dtype_size(o->q->dtype) == 2 &&
            (b->d == COLUMNS || b->d == WIDEST) && b->e == b->d && rows_aligned(o->q) &&
            rows_aligned(o->k) && rows_aligned(o->v) && rows_aligned(o->g) &&
@@ -121,9 +121,9 @@ static int emit_goal(struct kl_emit *e, const struct operands *o, const struct b
                  written = matrix ? sizeof(uint32_t) : item;
     const bool own_queries = goal == NUMBERS || goal == OF_Q;
     const int masking = masking_of(b), columns = matrix ? (int)b->d : COLUMNS,
-              rows = matrix                  ? ROWS_MANY * WIDEST / columns
-                     : e->port->subgroup > 1 ? ROWS_MANY
-                                             : ROWS_FEW,
+              rows = matrix                    ? ROWS_MANY * WIDEST / columns
+                     : e->driver->subgroup > 1 ? ROWS_MANY
+                                               : ROWS_FEW,
               values[] = {o->q->dtype, goal, masking, rows, matrix, columns};
     int64_t n_blocks = kl_groups_for(own_queries ? b->n : b->m, rows),
             n_columns = goal == NUMBERS ? 1 : kl_groups_for(goal == OF_V ? b->e : b->d, columns);

@@ -77,7 +77,7 @@ static inline uint32_t kl_pow2_below(uint32_t n) {
 }
 /* The number of work-items per group: `want`, or fewer when the device takes fewer. */
 static inline uint32_t kl_local_size(const struct kl_emit *e, uint32_t want) {
-    return want < e->port->max_local ? want : kl_pow2_below(e->port->max_local);
+    return want < e->driver->max_local ? want : kl_pow2_below(e->driver->max_local);
 }
 /* An address inside scratch memory; NULL in a dry run, which has no scratch memory. */
 static inline void *kl_scratch_at(void *scratch, size_t offset) {

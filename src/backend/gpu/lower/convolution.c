@@ -100,7 +100,7 @@ static int with_tiles(struct kl_emit *e, const struct kl_command *c, const struc
     uint32_t local = WANT_LOCAL;
     int64_t side = 16, narrow = v->positions < v->cout ? v->positions : v->cout;
     int64_t depth = (int64_t)v->cin * v->k[0] * v->k[1] * v->k[2];
-    if (local > e->port->max_local) {
+    if (local > e->driver->max_local) {
         local = LEAST_LOCAL;
         side = 8;
     }

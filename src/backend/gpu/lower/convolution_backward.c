@@ -74,7 +74,7 @@ static bool side_by_side(const struct kl_arg *a, int n) {
     return true;
 }
 
-/* What a work-item has. */
+/* The share of a work-item. */
 struct share {
     int vector, ci, co, kx, lines, step;
 };

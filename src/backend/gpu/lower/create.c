@@ -31,7 +31,7 @@ int kl_lower_arange(struct kl_emit *e, const struct kl_command *c) {
     float start_f32 = (float)p->start, step_f32 = (float)p->step;
     struct kl_karg args[] = {KL_KARG(n), KL_KARG(p->start), KL_KARG(p->step),
                              KL_KARG_PTR(out->data, kl_dtype_size(out->dtype))};
-    if (!e->port->has_f64) {
+    if (!e->driver->has_f64) {
         args[1] = KL_KARG(start_f32);
         args[2] = KL_KARG(step_f32);
     }

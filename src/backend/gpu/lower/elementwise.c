@@ -302,7 +302,7 @@ static int run(struct kl_emit *e, struct kl_fused_group *g) {
  * source that does not compile is a bug. */
 static int check(struct kl_emit *e, const struct kl_command *c) {
     for (int i = 0; i < c->n_in + c->n_out; i++)
-        if (c->args[i].dtype == KL_F64 && !e->port->has_f64)
+        if (c->args[i].dtype == KL_F64 && !e->driver->has_f64)
             return kl_fail(e->err, KL_EUNSUPPORTED, "%s: this device has no float64",
                            kl_op_name(c->op));
     return KL_OK;

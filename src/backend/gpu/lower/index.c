@@ -17,7 +17,7 @@ enum {
     MAX_ITEM_PROCESSOR = 64,
     /* Items from which there are enough groups even with several items per work-item. */
     LARGE = LOCAL * 4096,
-    /* work-items per core of a processor: so many that no core waits long for the last one */
+    /* work-items per core of a processor: enough that no core waits long for the last one */
     PER_UNIT = 8,
     LEAST_BYTES = 1 << 16, /* bytes moved by one of these work-items, at least */
     MAX_INNER = 4          /* items per position up to which loops are compiled for that number */
@@ -197,8 +197,8 @@ static int64_t ratio_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-static struct shares shares(const struct kl_port *port, const struct kl_indexed *x, int64_t item) {
-    int64_t most = (int64_t)port->n_units * PER_UNIT;
+static struct shares shares(const struct kl_driver *d, const struct kl_indexed *x, int64_t item) {
+    int64_t most = (int64_t)d->n_units * PER_UNIT;
     int64_t n = ratio_up(x->n * x->inner * item, LEAST_BYTES);
     if (n == 0) return (struct shares){1, 1, 0};
     if (n > most) n = most;
@@ -211,8 +211,9 @@ static struct shares shares(const struct kl_port *port, const struct kl_indexed 
 int kl_indexed_emit_slices(struct kl_emit *e, struct kl_indexed_variant *v, const char *entry,
                            const struct kl_indexed *x, int64_t item, struct kl_karg *args,
                            int n_args) {
-    if (!e->port->on_processor) return kl_indexed_emit(e, v, entry, x->n * x->inner, args, n_args);
-    struct shares s = shares(e->port, x, item);
+    if (!e->driver->on_processor)
+        return kl_indexed_emit(e, v, entry, x->n * x->inner, args, n_args);
+    struct shares s = shares(e->driver, x, item);
     if (v->serial && s.groups) s = (struct shares){x->n, x->inner, 1};
     v->inner = x->inner <= MAX_INNER ? (uint8_t)x->inner : 0;
     v->small = v->each = 0;
@@ -223,8 +224,8 @@ int kl_indexed_emit_slices(struct kl_emit *e, struct kl_indexed_variant *v, cons
 
 /* ---- the width of accesses ---- */
 
-size_t kl_indexed_widest(const struct kl_port *port) {
-    return port->on_processor ? MAX_ITEM_PROCESSOR : KL_MAX_ITEM;
+size_t kl_indexed_widest(const struct kl_driver *d) {
+    return d->on_processor ? MAX_ITEM_PROCESSOR : KL_MAX_ITEM;
 }
 
 size_t kl_indexed_widen(struct kl_indexed *x, int n_index, size_t item, size_t most,

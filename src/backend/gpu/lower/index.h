@@ -64,7 +64,7 @@ static inline struct kl_index_range kl_index_positions(const struct kl_command *
     return (struct kl_index_range){c->pos_begin, c->pos_end < n ? c->pos_end : n};
 }
 
-/* The address `items` items of `item` bytes behind p. */
+/* The address `items` items of `item` bytes after p. */
 static inline struct kl_karg kl_index_item_ptr(const void *p, int64_t items, size_t item) {
     return KL_KARG_PTR(p ? (const char *)p + items * (int64_t)item : NULL, item);
 }
@@ -97,7 +97,7 @@ int kl_indexed_emit_slices(struct kl_emit *e, struct kl_indexed_variant *v, cons
                            const struct kl_indexed *x, int64_t item, struct kl_karg *args,
                            int n_args);
 /* The widest access in bytes that moves elements on this device. */
-size_t kl_indexed_widest(const struct kl_port *port);
+size_t kl_indexed_widest(const struct kl_driver *d);
 /* Doubles the bytes that are moved in one access, up to `most`, while strides, sizes and alignment
  * allow it. One of `from` and `to` is the indexed array, the other is row-major. */
 size_t kl_indexed_widen(struct kl_indexed *x, int n_index, size_t item, size_t most,

@@ -17,7 +17,7 @@ static int gather(struct kl_emit *e, const struct kl_command *c) {
     x.inner = x.slice.n;
     KL_TRY(kl_indexed_row_major(e, index, v.n_index, rows, 0, NULL));
     v.item = (uint8_t)kl_indexed_widen(&x, v.n_index, kl_dtype_size(out->dtype),
-                                       kl_indexed_widest(e->port), source_arg->data, out->data);
+                                       kl_indexed_widest(e->driver), source_arg->data, out->data);
     v.flat_slice = kl_indexed_flat_slice(&x.slice);
     int64_t items = x.n * x.inner;
     v.small = items <= INT32_MAX;

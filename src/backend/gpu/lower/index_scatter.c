@@ -29,8 +29,8 @@ static int copy_base(struct kl_emit *e, const struct kl_command *c) {
 
 /* Whether one work-item must do all joins one after another: joins of 64 bits on a device without
  * 64-bit atomics. */
-static bool must_be_serial(const struct kl_port *port, enum kl_dtype dtype, int mode) {
-    return !port->has_atomic64 && kl_dtype_size(dtype) == 8 && mode != KL_SCATTER_ASSIGN &&
+static bool must_be_serial(const struct kl_driver *d, enum kl_dtype dtype, int mode) {
+    return !d->has_atomic64 && kl_dtype_size(dtype) == 8 && mode != KL_SCATTER_ASSIGN &&
            !(dtype == KL_C64 && mode == KL_SCATTER_ADD);
 }
 
@@ -100,7 +100,7 @@ static int join_in_order(struct kl_emit *e, struct kl_indexed_variant *v, struct
 }
 
 static int check_f64(struct kl_emit *e, enum kl_dtype dtype) {
-    if (dtype != KL_F64 || e->port->has_f64) return KL_OK;
+    if (dtype != KL_F64 || e->driver->has_f64) return KL_OK;
     return kl_fail(e->err, KL_EUNSUPPORTED, "scatter: this device has no float64");
 }
 
@@ -125,7 +125,7 @@ static bool only_last(const struct kl_emit *e, const struct kl_indexed_variant *
     if (kl_deterministic()) return slices_are_apart(x, v->n_index) && places <= PER_SLICE * x->n;
     /* Storing a word costs as little as finding out whether it is the last. */
     int64_t often = slice_bytes < KL_MAX_ITEM ? 32 : 2;
-    return !e->port->on_processor && x->n >= often * places && x->n * slice_bytes >= MANY_BYTES;
+    return !e->driver->on_processor && x->n >= often * places && x->n * slice_bytes >= MANY_BYTES;
 }
 
 static int assign_last(struct kl_emit *e, const struct kl_command *c,
@@ -199,13 +199,15 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     KL_TRY(kl_indexed_row_major(e, flats, v.n_index + 1, rows, o.bytes, &keys));
     /* The bits of the values are moved, whatever the dtype. */
     if (p->mode == KL_SCATTER_ASSIGN && !v.ordered) {
-        v.item = (uint8_t)kl_indexed_widen(&x, v.n_index, kl_dtype_size(out->dtype),
-                                           kl_indexed_widest(e->port), rows[v.n_index], out->data);
+        v.item =
+            (uint8_t)kl_indexed_widen(&x, v.n_index, kl_dtype_size(out->dtype),
+                                      kl_indexed_widest(e->driver), rows[v.n_index], out->data);
         v.dtype = 0;
-        v.exchange = e->port->is_cuda && v.item == 4 && x.inner == 1 && out->size >= MANY_PLACES;
+        v.exchange =
+            e->driver->fast_exchange && v.item == 4 && x.inner == 1 && out->size >= MANY_PLACES;
         items = x.n * x.inner;
     } else if (p->mode == KL_SCATTER_ADD && out->dtype == KL_F32 && !v.ordered &&
-               e->port->has_wide_sums) {
+               e->driver->has_wide_sums) {
         struct kl_indexed wide = x;
         if (kl_indexed_widen(&wide, v.n_index, sizeof(float), KL_MAX_ITEM, rows[v.n_index],
                              out->data) == KL_MAX_ITEM) {
@@ -215,7 +217,7 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
         }
     }
     v.flat_slice = kl_indexed_flat_slice(&x.slice);
-    v.serial = !v.ordered && must_be_serial(e->port, out->dtype, p->mode);
+    v.serial = !v.ordered && must_be_serial(e->driver, out->dtype, p->mode);
     v.small = items <= INT32_MAX;
     if (!v.ordered && !v.serial) v.each = kl_indexed_each(items, v.item);
     struct kl_karg args[KL_MAX_KARGS];
@@ -264,7 +266,7 @@ static int scatter_axis(struct kl_emit *e, const struct kl_command *c) {
     KL_TRY(copy_base(e, c));
     KL_TRY(kl_indexed_describe(e, c, j.array, &j.v, &j.x, &j.index));
     j.v.ordered = kl_deterministic();
-    j.v.serial = !j.v.ordered && must_be_serial(e->port, j.array->dtype, p->mode);
+    j.v.serial = !j.v.ordered && must_be_serial(e->driver, j.array->dtype, p->mode);
     if (!j.v.ordered && !j.v.serial) j.v.each = 1;
     if (!j.v.ordered) return kl_indexed_along_axis(&j, p->axis);
     const void *values;

@@ -11,8 +11,7 @@
 
 enum {
     LOCAL = 256,
-    MAX_BLOCK = 4096,
-    LEAST_BLOCK = 1024 /* bytes of arguments that every device takes */
+    MAX_BLOCK = 4096, /* bytes of arguments; no device takes more */
 };
 
 /* ---- filling ---- */
@@ -46,9 +45,9 @@ static int fill_outputs(struct kl_emit *e, const struct kl_command *c,
 /* ---- whether the device can ---- */
 
 static int check_device(struct kl_emit *e, const struct kl_kernel_desc *d, uint32_t *groups) {
-    const struct kl_port *p = e->port;
+    const struct kl_driver *p = e->driver;
     size_t most = p->dynamic_bytes ? p->dynamic_bytes : p->local_bytes;
-    if (d->is_cuda && !p->is_cuda)
+    if (d->is_cuda && !p->compiles_cuda)
         return kl_fail(e->err, KL_EUNSUPPORTED,
                        "kernel '%s' is CUDA source, and this device is not one of CUDA", d->name);
     if (d->uses_f64 && !p->has_f64)
@@ -122,7 +121,7 @@ static int make_block(struct kl_emit *e, const struct kl_command *c, const struc
      * refuses any other size. */
     while (b->bytes % (d->described ? 8 : 4)) put(b, "", 1);
     size_t addresses = (size_t)(c->n_in + c->n_out + 2) * 16;
-    size_t most = e->port->is_cuda ? MAX_BLOCK : LEAST_BLOCK;
+    size_t most = e->driver->argument_bytes;
     if (b->bytes + addresses > most)
         return kl_fail(
             e->err, KL_EUNSUPPORTED,

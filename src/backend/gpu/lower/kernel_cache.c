@@ -62,17 +62,17 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == 48, "on-disk layout");
 
-static struct header header_for(const struct kl_port *port, const char *source, const void *binary,
+static struct header header_for(const struct kl_driver *d, const char *source, const void *binary,
                                 size_t bytes) {
     struct header h = {.format = FORMAT,
-                       .identity_bytes = (uint32_t)strlen(port->identity),
+                       .identity_bytes = (uint32_t)strlen(d->identity),
                        .source_bytes = strlen(source),
                        .binary_bytes = bytes};
     memcpy(h.magic, magic, sizeof magic);
     struct hash sum = HASH_START;
     hash_add(&sum, &h, offsetof(struct header, sum_a));
     hash_add(&sum, source, h.source_bytes);
-    hash_add(&sum, port->identity, h.identity_bytes);
+    hash_add(&sum, d->identity, h.identity_bytes);
     hash_add(&sum, binary, bytes);
     h.sum_a = sum.a;
     h.sum_b = sum.b;
@@ -105,10 +105,10 @@ static bool write_all(int fd, const void *data, size_t n) {
 
 /* The binary of an entry that is complete and has our identity. NULL for every other entry, and
  * when out of memory. */
-static void *read_entry(int fd, const struct kl_port *port, const char *source, size_t *bytes) {
+static void *read_entry(int fd, const struct kl_driver *d, const char *source, size_t *bytes) {
     struct header h;
     struct stat st;
-    size_t identity_bytes = strlen(port->identity);
+    size_t identity_bytes = strlen(d->identity);
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || !read_all(fd, &h, sizeof h)) return NULL;
     if (h.identity_bytes != identity_bytes || h.binary_bytes > max_binary_bytes ||
         (uint64_t)st.st_size != sizeof h + identity_bytes + h.binary_bytes)
@@ -116,8 +116,8 @@ static void *read_entry(int fd, const struct kl_port *port, const char *source, 
     size_t n = (size_t)h.binary_bytes;
     char *all = kl_malloc(identity_bytes + n);
     if (!all) return NULL;
-    if (read_all(fd, all, identity_bytes + n) && memcmp(all, port->identity, identity_bytes) == 0) {
-        struct header expected = header_for(port, source, all + identity_bytes, n);
+    if (read_all(fd, all, identity_bytes + n) && memcmp(all, d->identity, identity_bytes) == 0) {
+        struct header expected = header_for(d, source, all + identity_bytes, n);
         if (memcmp(&h, &expected, sizeof h) == 0) {
             memmove(all, all + identity_bytes, n);
             *bytes = n;
@@ -157,10 +157,10 @@ static void make_folder(char *path) {
     mkdir(path, 0700);
 }
 
-static char *entry_path(const char *dir, const struct kl_port *port, const char *source) {
+static char *entry_path(const char *dir, const struct kl_driver *d, const char *source) {
     struct hash key = HASH_START;
     hash_add(&key, source, strlen(source));
-    hash_add(&key, port->identity, strlen(port->identity));
+    hash_add(&key, d->identity, strlen(d->identity));
     size_t room = strlen(dir) + 48;
     char *path = kl_malloc(room);
     if (path)
@@ -169,20 +169,20 @@ static char *entry_path(const char *dir, const struct kl_port *port, const char 
     return path;
 }
 
-static void *look_up(const struct kl_port *port, const char *source, const char *path,
+static void *look_up(const struct kl_driver *d, const char *source, const char *path,
                      size_t *bytes) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return NULL;
-    void *binary = read_entry(fd, port, source, bytes);
+    void *binary = read_entry(fd, d, source, bytes);
     close(fd);
     return binary;
 }
 
-/* Writes a new file beside the entry and renames it: a process that reads meanwhile sees the old
+/* Writes a new file next to the entry and renames it: a process that reads meanwhile sees the old
  * entry or the new one. A failure is ignored, since the cache is optional. */
-static void store(const struct kl_port *port, const char *source, char *dir, const char *path,
+static void store(const struct kl_driver *d, const char *source, char *dir, const char *path,
                   const void *binary, size_t bytes) {
-    struct header h = header_for(port, source, binary, bytes);
+    struct header h = header_for(d, source, binary, bytes);
     /* part of the name: machines that share the folder may have equal process numbers */
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -194,7 +194,7 @@ static void store(const struct kl_port *port, const char *source, char *dir, con
     make_folder(dir);
     int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0) {
-        bool ok = write_all(fd, &h, sizeof h) && write_all(fd, port->identity, h.identity_bytes) &&
+        bool ok = write_all(fd, &h, sizeof h) && write_all(fd, d->identity, h.identity_bytes) &&
                   write_all(fd, binary, bytes);
         ok = close(fd) == 0 && ok;
         if (!ok || rename(temporary, path)) unlink(temporary);
@@ -205,13 +205,13 @@ static void store(const struct kl_port *port, const char *source, char *dir, con
 /* ---- both together ---- */
 
 /* Loads the module from the file. KL_ECOMPILE: there is no entry that the driver takes. */
-static int from_disk(struct kl_port *port, const char *source, const char *path, void **module,
+static int from_disk(struct kl_driver *d, const char *source, const char *path, void **module,
                      struct kl_error **err) {
     size_t bytes = 0;
-    void *binary = look_up(port, source, path, &bytes);
+    void *binary = look_up(d, source, path, &bytes);
     if (!binary) return KL_ECOMPILE;
     struct kl_error *why = NULL;
-    int rc = port->ops->load(port, binary, bytes, module, &why);
+    int rc = d->ops->load(d, binary, bytes, module, &why);
     kl_free(binary);
     if (!rc) atomic_fetch_add(&n_found, 1);
     if (rc && rc != KL_ECOMPILE && why) return kl_fail_with(err, why);
@@ -219,23 +219,23 @@ static int from_disk(struct kl_port *port, const char *source, const char *path,
     return rc;
 }
 
-static int compile(struct kl_port *port, const char *source, const char *name, char *dir,
+static int compile(struct kl_driver *d, const char *source, const char *name, char *dir,
                    const char *path, void **module, struct kl_error **err) {
     void *binary = NULL;
     size_t bytes = 0;
-    KL_TRY(port->ops->compile(port, source, name, &binary, &bytes, err));
+    KL_TRY(d->ops->compile(d, source, name, &binary, &bytes, err));
     atomic_fetch_add(&n_compiled, 1);
-    int rc = port->ops->load(port, binary, bytes, module, err);
-    if (!rc && path) store(port, source, dir, path, binary, bytes);
+    int rc = d->ops->load(d, binary, bytes, module, err);
+    if (!rc && path) store(d, source, dir, path, binary, bytes);
     kl_free(binary);
     return rc;
 }
 
-int kl_kernel_cache_module(struct kl_port *port, const char *source, const char *name,
-                           void **module, struct kl_error **err) {
-    char *dir = folder(), *path = dir ? entry_path(dir, port, source) : NULL;
-    int rc = path ? from_disk(port, source, path, module, err) : KL_ECOMPILE;
-    if (rc == KL_ECOMPILE) rc = compile(port, source, name, dir, path, module, err);
+int kl_kernel_cache_module(struct kl_driver *d, const char *source, const char *name, void **module,
+                           struct kl_error **err) {
+    char *dir = folder(), *path = dir ? entry_path(dir, d, source) : NULL;
+    int rc = path ? from_disk(d, source, path, module, err) : KL_ECOMPILE;
+    if (rc == KL_ECOMPILE) rc = compile(d, source, name, dir, path, module, err);
     kl_free(path);
     kl_free(dir);
     return rc;

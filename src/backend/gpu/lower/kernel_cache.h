@@ -5,12 +5,12 @@
  * folder that cannot be written is no error. An entry is written under another name and renamed, so
  * that several processes may write the same entry at once. Any thread may call. */
 #pragma once
-#include "backend/gpu/lower/port.h"
+#include "backend/gpu/driver.h"
 
 /* The module of this source, loaded from the disk, or compiled and stored. name: what messages call
  * the source. */
-int kl_kernel_cache_module(struct kl_port *port, const char *source, const char *name,
-                           void **module, struct kl_error **err);
+int kl_kernel_cache_module(struct kl_driver *d, const char *source, const char *name, void **module,
+                           struct kl_error **err);
 /* For tests and statistics: how many sources this process has compiled, and how many it found on
  * disk. */
 uint64_t kl_kernel_cache_compiled(void);

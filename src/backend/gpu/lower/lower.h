@@ -1,7 +1,7 @@
 /* lower.h - from commands to launches of kernels in the common dialect; the drivers of real devices
  * share it.
  *
- * Each family of operations has one file lower_<family>.c and a source kernels/<family>.kl. The
+ * Each family of operations has one file <family>.c and a source kernels/<family>.kl. The
  * file chooses a kernel, its parameters and the number of groups for one command, and calls
  * kl_emit. All of this runs twice: as a dry run when the operation is encoded, which compiles
  * missing kernels so that a failure is that operation's alone, and again when the command buffer is
@@ -9,7 +9,6 @@
 #pragma once
 #include "backend/gpu/driver.h"
 #include "base/op/declare.h"
-#include "backend/gpu/lower/port.h"
 
 enum { KL_MAX_KARGS = 32, KL_MAX_DEFINES = 8 };
 
@@ -40,19 +39,19 @@ struct kl_lowering;
 /* The state of lowering one command. */
 struct kl_emit {
     struct kl_lowering *lowering;
-    struct kl_port *port;
+    struct kl_driver *driver;
     void *queue; /* the queue of the driver; NULL in a dry run */
     bool dry;
     struct kl_error **err;
-    /* The workspace of the command, of `room` bytes; a dry run has none. `used`: so many bytes of
-     * it were asked for until now. */
+    /* The workspace of the command, of `room` bytes; a dry run has none. `used`: the bytes of
+     * it that were asked for until now. */
     char *workspace;
     size_t room, used;
     bool sizes_only; /* a dry run that compiles nothing */
     /* The commands of the same command buffer before the one at hand; none in a dry run. */
     const struct kl_command *before;
     int n_before;
-    struct kl_side *side; /* where launches wait for those beside them; NULL: they do not wait */
+    struct kl_side *side; /* where launches wait for others; NULL: they do not wait */
 };
 
 /* Whether nothing that may still run when the command at hand starts stores into the memory of a:
@@ -83,13 +82,12 @@ int kl_emit_source(struct kl_emit *e, const char *name, const char *source, cons
 int kl_emit_made(struct kl_emit *e, const void *key, size_t key_bytes, char *(*source)(void *ctx),
                  void *ctx, const char *entry, int64_t groups, uint32_t local,
                  const struct kl_karg *args, int n_args);
-/* Copies from device to device, behind what was emitted before. */
+/* Copies from device to device, after what was emitted before. */
 int kl_emit_plain_copy(struct kl_emit *e, void *to, const void *from, size_t bytes);
 /* A launch of a kernel whose source a user wrote, or of a program that a user compiled. */
 struct kl_grid_launch {
     const char *name, *source, *entry; /* as in kl_emit_source */
-    /* Not 0: `source` is a compiled program of so many bytes, and library and bare are not
-     * used. */
+    /* Not 0: `source` is a compiled program of this size, and library and bare are not used. */
     size_t program_bytes;
     const char *library; /* placed between the preludes and the source; may be NULL */
     bool bare;           /* the source stands alone: no prelude, no library */
@@ -181,17 +179,17 @@ int kl_emit_merge(struct kl_emit *e, struct kl_karg to, int to_index,
 
 /* ---- for drivers ---- */
 
-/* port is borrowed for ever. NULL when out of memory. */
-struct kl_lowering *kl_lowering_new(struct kl_port *port, struct kl_error **err);
+/* The driver is borrowed for ever. NULL when out of memory. */
+struct kl_lowering *kl_lowering_new(struct kl_driver *d, struct kl_error **err);
 /* The name of the storage type in the dialect, such as "f32". */
 const char *kl_dialect_type(enum kl_dtype dtype);
 /* The type in which an operation computes: float32 for 16-bit floats. */
 const char *kl_dialect_compute_type(enum kl_dtype dtype);
 /* Makes sure that c can be launched: compiles its kernels, and finds the bytes of its workspace.
- * Drivers call it from their slot `prepare`. */
+ * kl_driver_prepare calls it. */
 int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, size_t *workspace_bytes,
                      struct kl_error **err);
 /* Launches the kernels of all commands, which have their workspaces, on the queue, in order. When
- * it fails, some may have been launched. */
+ * it fails, some may have been launched. kl_driver_submit calls it. */
 int kl_lower(struct kl_lowering *l, void *queue, const struct kl_command *commands, int n,
              struct kl_error **err);

@@ -12,7 +12,7 @@ enum {
     VEC_BYTES = 16,
     KEPT_FEW = 8, /* 64 registers on CUDA let four groups of 256 run on a multiprocessor, */
     KEPT_MANY = 16,
-    /* Sums are made of so many groups at most: two for each of four that run on each of 132
+    /* The most groups of which sums are made: two for each of four that run on each of 132
      * multiprocessors, rounded. More of them would write more sums. */
     MOST_GROUPS = 1024,
     MOST_SUMS = 1 << 20, /* of all groups together, where rows are long; but ENOUGH_GROUPS */

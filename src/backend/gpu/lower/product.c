@@ -83,7 +83,7 @@ static int by_rows(struct kl_emit *e, const struct kl_command *c, const struct p
     const int64_t pieces = p->k * (int64_t)item / PIECE, pairs = kl_groups_for(r->n, ROWS);
     const int values[] = {c->args[2].dtype, BY_ROWS};
     const uint32_t local = kl_local_size(e, WANT_LOCAL);
-    int64_t width = e->port->subgroup < local ? e->port->subgroup : local;
+    int64_t width = e->driver->subgroup < local ? e->driver->subgroup : local;
     while (width < local && pairs * width < ENOUGH_ITEMS && width * PIECES < pieces) width *= 2;
     const int32_t w = (int32_t)width, early = kl_emit_unwritten(e, &c->args[r->arg]);
     struct kl_karg args[] = {KL_KARG_PTR(r->x, PIECE),
@@ -156,7 +156,7 @@ static int in_tiles(struct kl_emit *e, const struct kl_command *c, const struct 
     size_t item = kl_dtype_size(out->dtype);
     uint32_t local = WANT_LOCAL;
     int64_t side = 16, narrow = p->m < p->n ? p->m : p->n;
-    if (local > e->port->max_local) {
+    if (local > e->driver->max_local) {
         local = TILES_LOCAL_LEAST;
         side = 8;
     }
@@ -207,7 +207,7 @@ int kl_lower_matmul(struct kl_emit *e, const struct kl_command *c) {
         kl_axes_space(&p.batches, &p.space);
     }
     /* The kernel `vectors` can do any product; tiles need groups of at least a certain size. */
-    bool no_tiles = e->port->max_local < TILES_LOCAL_LEAST;
+    bool no_tiles = e->driver->max_local < TILES_LOCAL_LEAST;
     struct rows r;
     if (are_rows(&r, &p, (enum kl_dtype)c->args[2].dtype)) return by_rows(e, c, &p, &r);
     return p.m == 1 || p.n == 1 || no_tiles ? with_vector(e, c, &p) : in_tiles(e, c, &p);

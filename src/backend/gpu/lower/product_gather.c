@@ -33,7 +33,7 @@ int kl_lower_gather_mm(struct kl_emit *e, const struct kl_command *c) {
     if (out->size == 0) return KL_OK;
     uint32_t local = WANT_LOCAL;
     int64_t side = 16;
-    if (local > e->port->max_local) {
+    if (local > e->driver->max_local) {
         local = LEAST_LOCAL;
         side = 8;
     }

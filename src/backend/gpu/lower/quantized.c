@@ -18,7 +18,7 @@ enum {
     EIGHT = 8,        /* and rows of x */
     HELD_WORDS = 8,   /* of packed numbers that a work-item loads ahead, of each of its rows of w */
     MOST_WARPS = 16,  /* of a group */
-    /* So many sub-groups keep a large device busy: 16 on each multiprocessor of an H200, 8 where
+    /* Sub-groups that keep a large device busy: 16 on each multiprocessor of an H200, 8 where
      * each has more than 8 rows of x. */
     ENOUGH_WARPS = 132 * 16,
     LONGEST_ROW = 1 << 24, /* elements between rows of x */
@@ -260,7 +260,7 @@ static int dense_indices(struct kl_emit *e, const struct kl_arg *a, const void *
     return kl_emit_copy(e, 4, a->ndim, a->dims, to, dense, a->data, a->strides);
 }
 
-/* What both kernels of packed numbers take, but the last arguments. */
+/* The arguments of both kernels of packed numbers, but the last ones. */
 struct packed_args {
     struct operands o;
     struct product q;
@@ -327,7 +327,7 @@ static bool takes_matrix(const struct kl_emit *e, const struct kl_command *c) {
     const struct kl_quant_format *f = &p->format;
     const struct kl_arg *in = c->args, *out = &c->args[c->n_in];
     const int words = words_of(f);
-    return e->port->has_matrix_units && e->port->subgroup == 32 && p->transpose &&
+    return e->driver->has_matrix_units && e->driver->subgroup == 32 && p->transpose &&
            kl_local_size(e, MOST_WARPS * 32) == MOST_WARPS * 32 && kl_quant_has_biases(f->mode) &&
            (f->bits == 2 || f->bits == 4 || f->bits == 8) && kl_dtype_size(in[0].dtype) == 2 &&
            in_runs(&in[1], words < 4 ? words : 4) && out->size < INT32_MAX;
@@ -406,7 +406,7 @@ static int packed(struct kl_emit *e, const struct kl_command *c, int64_t batches
                           p->format.bits, p->format.group_size, rows};
     const int columns = rows <= 2 && p->format.bits <= 4 ? 4 : 2;
     uint32_t local = kl_local_size(e, LOCAL);
-    const int64_t teams = local / e->port->subgroup ? local / e->port->subgroup : 1;
+    const int64_t teams = local / e->driver->subgroup ? local / e->driver->subgroup : 1;
     const struct kl_karg args[] = {KL_KARG_PTR(o.data[0], o.item[0]),
                                    KL_KARG_PTR(o.data[1], access_of(&o, 1, q.vector)),
                                    KL_KARG_PTR(o.data[2], o.item[2]),

@@ -61,7 +61,7 @@ static struct accumulator accumulator_of(const struct kl_command *c) {
     return (struct accumulator){bytes, bytes};
 }
 
-/* What a launch consists of. */
+/* The parts of a launch. */
 struct plan {
     struct kl_axes kept, gone;
     int n_axes;

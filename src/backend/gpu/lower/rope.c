@@ -22,7 +22,7 @@ struct turns {
     uint64_t of[TURNS];
 };
 
-/* Those of up to TURNS pairs: the rates are those of backend/cpu/rope/rope.c. */
+/* The turns of up to TURNS pairs: the rates are those of backend/cpu/rope/rope.c. */
 static struct turns make_turns(const struct kl_rope_params *p, int64_t first) {
     const int64_t half = p->dims / 2;
     struct turns t = {{0}};

@@ -25,7 +25,7 @@ _Static_assert(KL_OP_CUMPROD == KL_OP_CUMSUM + 1 && KL_OP_CUMMAX == KL_OP_CUMSUM
                    KL_OP_CUMMIN == KL_OP_CUMSUM + 3 && KL_OP_LOGCUMSUMEXP == KL_OP_CUMSUM + 4,
                "the numbers that scan.kl gives to operations");
 
-/* What the launches consist of. */
+/* The parts of the launches. */
 struct plan {
     struct kl_axes rows; /* the axes that are not scanned, of the input and of the output */
     struct kl_space space;

@@ -66,10 +66,10 @@ static bool alike(const struct kl_command *a, const struct kl_command *b) {
     return true;
 }
 
-int kl_beside(const struct kl_command *commands, int n) {
+int kl_side_by_side(const struct kl_command *commands, int n) {
     int count = 1;
     if (!is_small(&commands[0])) return count;
-    for (; count < n && count < KL_MOST_BESIDE; count++) {
+    for (; count < n && count < KL_MOST_SIDE_BY_SIDE; count++) {
         if (!alike(&commands[0], &commands[count])) break;
         for (int i = 0; i < count; i++)
             if (!independent(&commands[i], &commands[count])) return count;

@@ -6,9 +6,9 @@
 #pragma once
 #include "backend/gpu/driver.h"
 
-enum { KL_MOST_BESIDE = 4 };
+enum { KL_MOST_SIDE_BY_SIDE = 4 };
 
-/* The memory of an operand, from its first byte to behind its last one. */
+/* The memory of an operand, from its first byte to the one after its last. */
 struct kl_extent {
     uintptr_t begin, end;
 };
@@ -17,6 +17,6 @@ static inline bool kl_extents_overlap(struct kl_extent a, struct kl_extent b) {
     return a.begin < b.end && b.begin < a.end;
 }
 
-/* The number of commands, 1 to KL_MOST_BESIDE, at the beginning of these n that are small, likely
- * to need the same kernel, and independent of each other. */
-int kl_beside(const struct kl_command *commands, int n);
+/* The number of commands, 1 to KL_MOST_SIDE_BY_SIDE, at the beginning of these n that are small,
+ * likely to need the same kernel, and independent of each other. */
+int kl_side_by_side(const struct kl_command *commands, int n);

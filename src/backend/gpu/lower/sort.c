@@ -71,7 +71,7 @@ static int merge(struct kl_emit *e, int dtype, const struct kl_sort_layout *l, c
 
 static uint32_t local_for(const struct kl_emit *e, size_t item_bytes) {
     uint32_t local = kl_local_size(e, WANT_LOCAL);
-    while (local > 1 && (size_t)local * PER_ITEM * item_bytes > e->port->local_bytes) local /= 2;
+    while (local > 1 && (size_t)local * PER_ITEM * item_bytes > e->driver->local_bytes) local /= 2;
     return local;
 }
 

@@ -7,12 +7,11 @@
 enum {
     /* The larger a tile, the longer the runs of one digit that go to neighbouring addresses. Two
      * such groups fit a multiprocessor. */
-    CUDA_LOCAL = 512,
-    PER = 16,          /* elements of a work-item; half as many of 8 bytes */
-    ALONE_PER = 4096,  /* of a work-item that is a group: processors run a group as a loop */
-    DIGITS = 256,      /* sort_keys.kl has the same number */
-    LINE_PER = 4,      /* counts of a work-item of radix_scan, in rows of few tiles */
-    SUBGROUP_CUDA = 32 /* SUBGROUP of the dialect there */
+    SUBGROUPS_LOCAL = 512,
+    PER = 16,         /* elements of a work-item; half as many of 8 bytes */
+    ALONE_PER = 4096, /* of a work-item that is a group: processors run a group as a loop */
+    DIGITS = 256,     /* sort_keys.kl has the same number */
+    LINE_PER = 4,     /* counts of a work-item of radix_scan, in rows of few tiles */
 };
 
 const struct kl_family kl_family_radix = {.name = "radix",
@@ -29,17 +28,18 @@ struct shape {
 /* The shared memory of radix_move, as sort_radix.kl declares it. */
 static size_t shared_bytes(const struct kl_emit *e, const struct shape *s, size_t item) {
     size_t tile = (size_t)s->local * (size_t)s->per, room = (item < 4 ? 4 : item) * tile,
-           counts = e->port->is_cuda ? (size_t)s->local / SUBGROUP_CUDA * DIGITS * 2 : DIGITS * 4;
+           counts = e->driver->subgroup > 1 ? (size_t)s->local / e->driver->subgroup * DIGITS * 2
+                                            : DIGITS * 4;
     return (room > counts ? room : counts) + (2 * DIGITS + (size_t)s->local) * sizeof(uint32_t);
 }
 
 static struct shape shape_for(const struct kl_emit *e, size_t item, int64_t n) {
     struct shape s = {.local = 1, .per = ALONE_PER};
-    if (e->port->is_cuda) {
-        s.local = kl_local_size(e, CUDA_LOCAL);
+    if (e->driver->subgroup > 1) {
+        s.local = kl_local_size(e, SUBGROUPS_LOCAL);
         s.per = item < 8 ? PER : PER / 2;
     }
-    while (s.per > 1 && shared_bytes(e, &s, item) > e->port->local_bytes) s.per /= 2;
+    while (s.per > 1 && shared_bytes(e, &s, item) > e->driver->local_bytes) s.per /= 2;
     s.tile = (int64_t)s.local * s.per;
     s.n_tiles = kl_groups_for(n, s.tile);
     return s;
@@ -60,7 +60,7 @@ static struct parts parts_of(const struct kl_sort_layout *l, const struct shape 
 }
 
 bool kl_radix_runs(const struct kl_emit *e) {
-    return e->port->is_cuda || e->port->on_processor;
+    return e->driver->subgroup > 1 || e->driver->on_processor;
 }
 
 size_t kl_radix_scratch(const struct kl_emit *e, enum kl_dtype dtype,

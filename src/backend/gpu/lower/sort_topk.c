@@ -6,10 +6,10 @@
 
 enum {
     WANT_LOCAL = 256,
-    CUDA_LOCAL = 512,
+    SUBGROUPS_LOCAL = 512,
     ENOUGH_GROUPS = 1024,
     SEGMENT = 4096,   /* elements below which a row is not cut: a launch costs as much as that */
-    SEGMENT_OF_K = 8, /* a segment has at least so many times k elements */
+    SEGMENT_OF_K = 8, /* a segment has at least this number times k elements */
 };
 
 const struct kl_family kl_family_topk = {.name = "topk",
@@ -43,11 +43,11 @@ size_t kl_largest_scratch(enum kl_dtype dtype, const struct kl_sort_layout *l, i
 int kl_largest(struct kl_emit *e, enum kl_dtype dtype, const struct kl_sort_layout *l, int k,
                const void *in, void *out, void *scratch) {
     size_t item = kl_dtype_size(dtype), bytes[2];
-    uint32_t local = kl_local_size(e, e->port->is_cuda ? CUDA_LOCAL : WANT_LOCAL);
+    uint32_t local = kl_local_size(e, e->driver->subgroup > 1 ? SUBGROUPS_LOCAL : WANT_LOCAL);
     int most = (int)kl_sort_block(e, dtype), values[] = {dtype, most};
     int32_t width = (int32_t)kl_pow2_for(k, most), first = 1;
     struct kl_sort_layout stage = *l;
-    if (e->port->on_processor) local = 1; /* it runs a group as a loop */
+    if (e->driver->on_processor) local = 1; /* it runs a group as a loop */
     stages(bytes, dtype, l, k);
     void *two[] = {scratch, kl_scratch_at(scratch, bytes[0])};
     const void *src = in;

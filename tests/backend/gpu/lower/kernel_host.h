@@ -8,7 +8,6 @@
 
 static struct {
     struct kl_driver *driver;
-    struct kl_port *port;
     struct kl_lowering *lowering;
     void *queue;
 } kh;
@@ -18,7 +17,7 @@ static inline void kh_finish(void) {
     void *event;
     struct kl_error *err = NULL;
     assert_int_equal(kh.driver->ops->event_new(kh.driver, &event, NULL), KL_OK);
-    if (kh.driver->ops->submit(kh.driver, kh.queue, NULL, 0, NULL, 0, NULL, event, &err))
+    if (kl_driver_submit(kh.driver, kh.queue, NULL, 0, NULL, 0, NULL, event, &err))
         fail_msg("%s", err->message);
     int rc;
     while ((rc = kh.driver->ops->event_query(kh.driver, event)) == 0)
@@ -81,8 +80,8 @@ static inline int kh_setup(void **state) {
     }
     const char *most = getenv("KEEL_TEST_MAX_LOCAL");
     kh.driver = kl_opencl_driver(0);
-    kh.port = kl_opencl_port(0);
-    if (most) kh.port->max_local = (uint32_t)atoi(most);
-    kh.lowering = kl_lowering_new(kh.port, NULL);
+    kh.driver = kl_opencl_driver(0);
+    if (most) kh.driver->max_local = (uint32_t)atoi(most);
+    kh.lowering = kl_lowering_new(kh.driver, NULL);
     return kh.lowering ? kh.driver->ops->queue_new(kh.driver, 1 << 20, &kh.queue, NULL) : -1;
 }

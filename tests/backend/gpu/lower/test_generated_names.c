@@ -11,41 +11,41 @@
 #include "base/number/dtype.h"
 #include "base/value/tensor.h"
 
-/* ---- a port that keeps the source and compiles nothing ---- */
+/* ---- a driver that keeps the source and compiles nothing ---- */
 
 static char *compiled; /* the source of the last call */
 
-static int keep_source(struct kl_port *p, const char *source, const char *name, void **binary,
+static int keep_source(struct kl_driver *p, const char *source, const char *name, void **binary,
                        size_t *bytes, struct kl_error **err) {
     free(compiled);
     compiled = strdup(source);
     *binary = kl_calloc(1, *bytes = 8);
     return KL_OK;
 }
-static int load(struct kl_port *p, const void *binary, size_t bytes, void **module,
+static int load(struct kl_driver *p, const void *binary, size_t bytes, void **module,
                 struct kl_error **err) {
     *module = p;
     return KL_OK;
 }
-static int find(struct kl_port *p, void *module, const char *entry, void **kernel,
+static int find(struct kl_driver *p, void *module, const char *entry, void **kernel,
                 struct kl_error **err) {
     *kernel = p;
     return KL_OK;
 }
-static int launch(struct kl_port *p, void *queue, void *kernel, uint32_t groups, uint32_t local,
+static int launch(struct kl_driver *p, void *queue, void *kernel, uint32_t groups, uint32_t local,
                   const struct kl_karg *args, int n_args, struct kl_error **err) {
     return KL_OK;
 }
-static const struct kl_port_ops port_ops = {
+static const struct kl_driver_ops driver_ops = {
     .compile = keep_source, .load = load, .find = find, .launch = launch};
-static struct kl_port port = {.ops = &port_ops,
-                              .prelude = "",
-                              .identity = "names",
-                              .max_local = 256,
-                              .n_units = 1,
-                              .subgroup = 1,
-                              .has_f64 = true,
-                              .has_atomic64 = true};
+static struct kl_driver driver = {.ops = &driver_ops,
+                                  .prelude = "",
+                                  .identity = "names",
+                                  .max_local = 256,
+                                  .n_units = 1,
+                                  .subgroup = 1,
+                                  .has_f64 = true,
+                                  .has_atomic64 = true};
 
 /* ---- the largest group there is ---- */
 
@@ -161,7 +161,7 @@ static int check_generated(void) {
 /* Compares the names for every step that may be stored. All names that depend on a step have the
  * numbered form, so the number of a step never makes a name of the dialect. */
 static void generated_names_are_numbered(void **state) {
-    struct kl_lowering *lowering = kl_lowering_new(&port, NULL);
+    struct kl_lowering *lowering = kl_lowering_new(&driver, NULL);
     assert_non_null(lowering);
     for (int transposed = 0; transposed < 2; transposed++)
         for (int stored = 0; stored < STEPS - 1; stored++) {

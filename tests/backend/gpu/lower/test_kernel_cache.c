@@ -10,19 +10,19 @@
 
 #include "backend/gpu/lower/kernel_cache.h"
 
-/* ---- a port whose binaries are "bin:" and the source ---- */
+/* ---- a driver whose binaries are "bin:" and the source ---- */
 
 struct fake {
-    struct kl_port port; /* port: the first member, so that a port is a fake */
+    struct kl_driver driver; /* first, so that a driver is a fake */
     int n_compiled, n_loaded, n_refused;
     bool refuse_once; /* the next load is refused */
     int load_fails;   /* every load fails with this code */
 };
-static struct fake *fake_of(struct kl_port *p) {
+static struct fake *fake_of(struct kl_driver *p) {
     return (struct fake *)p;
 }
 
-static int fake_compile(struct kl_port *p, const char *source, const char *name, void **binary,
+static int fake_compile(struct kl_driver *p, const char *source, const char *name, void **binary,
                         size_t *bytes, struct kl_error **err) {
     fake_of(p)->n_compiled++;
     if (strstr(source, "#error"))
@@ -38,7 +38,7 @@ static int fake_compile(struct kl_port *p, const char *source, const char *name,
 }
 
 /* Loads a binary; the module is a copy of the binary's text. */
-static int fake_load(struct kl_port *p, const void *binary, size_t bytes, void **module,
+static int fake_load(struct kl_driver *p, const void *binary, size_t bytes, void **module,
                      struct kl_error **err) {
     struct fake *f = fake_of(p);
     if (f->load_fails) return kl_fail(err, f->load_fails, "load fails");
@@ -58,18 +58,18 @@ static int fake_load(struct kl_port *p, const void *binary, size_t bytes, void *
     return KL_OK;
 }
 
-static int fake_find(struct kl_port *p, void *module, const char *entry, void **kernel,
+static int fake_find(struct kl_driver *p, void *module, const char *entry, void **kernel,
                      struct kl_error **err) {
     *kernel = module;
     return KL_OK;
 }
 
-static const struct kl_port_ops fake_ops = {
+static const struct kl_driver_ops fake_ops = {
     .compile = fake_compile, .load = fake_load, .find = fake_find};
 
 static struct fake fake_new(const char *identity) {
-    struct fake f = {.port = {.ops = &fake_ops, .prelude = ""}};
-    snprintf(f.port.identity, sizeof f.port.identity, "%s", identity);
+    struct fake f = {.driver = {.ops = &fake_ops, .prelude = ""}};
+    snprintf(f.driver.identity, sizeof f.driver.identity, "%s", identity);
     return f;
 }
 
@@ -77,7 +77,7 @@ static struct fake fake_new(const char *identity) {
 static void get(struct fake *f, const char *source) {
     void *module = NULL;
     struct kl_error *err = NULL;
-    assert_int_equal(kl_kernel_cache_module(&f->port, source, "text", &module, &err), KL_OK);
+    assert_int_equal(kl_kernel_cache_module(&f->driver, source, "text", &module, &err), KL_OK);
     assert_null(err);
     assert_memory_equal(module, "bin:", 4);
     assert_string_equal((char *)module + 4, source);
@@ -252,7 +252,7 @@ static void other_failures_of_load_are_reported(void **state) {
         void *module = NULL;
         struct kl_error *err = NULL;
         f.load_fails = codes[i];
-        assert_int_equal(kl_kernel_cache_module(&f.port, "source", "text", &module, &err),
+        assert_int_equal(kl_kernel_cache_module(&f.driver, "source", "text", &module, &err),
                          codes[i]);
         assert_string_equal(err->message, "load fails");
         kl_error_release(err);
@@ -262,7 +262,7 @@ static void other_failures_of_load_are_reported(void **state) {
      * compiled again without end. */
     void *module = NULL;
     f.load_fails = KL_ECOMPILE;
-    assert_int_equal(kl_kernel_cache_module(&f.port, "source 2", "text", &module, NULL),
+    assert_int_equal(kl_kernel_cache_module(&f.driver, "source 2", "text", &module, NULL),
                      KL_ECOMPILE);
     assert_int_equal(f.n_compiled, 2);
     assert_int_equal(files(NULL, 0), 1);
@@ -273,7 +273,7 @@ static void errors_of_the_compiler_are_reported(void **state) {
     for (int i = 1; i <= 2; i++) { /* each call compiles, so nothing was stored */
         void *module = NULL;
         struct kl_error *err = NULL;
-        assert_int_equal(kl_kernel_cache_module(&f.port, "#error", "my.kl", &module, &err),
+        assert_int_equal(kl_kernel_cache_module(&f.driver, "#error", "my.kl", &module, &err),
                          KL_ECOMPILE);
         assert_string_equal(err->message, "my.kl:1: this source is in error");
         kl_error_release(err);
@@ -373,7 +373,7 @@ static void *writer(void *arg) {
         snprintf(source, sizeof source, "source %d", i);
         pthread_barrier_wait(&together);
         void *module = NULL;
-        if (kl_kernel_cache_module(&f->port, source, "text", &module, NULL)) return arg;
+        if (kl_kernel_cache_module(&f->driver, source, "text", &module, NULL)) return arg;
         if (strcmp((char *)module + 4, source) != 0) return arg;
         free(module);
     }
@@ -417,7 +417,7 @@ static void allocations_may_fail(void **state) {
             void *module = NULL;
             struct kl_error *err = NULL;
             kl_test_fail_alloc_at(n);
-            int rc = kl_kernel_cache_module(&f.port, "source", "text", &module, &err);
+            int rc = kl_kernel_cache_module(&f.driver, "source", "text", &module, &err);
             more = kl_test_alloc_failed();
             kl_test_fail_alloc_at(-1);
             if (rc) {

@@ -1,4 +1,4 @@
-/* test_side_by_side.c - products that do not depend on each other become one launch, on a port
+/* test_side_by_side.c - products that do not depend on each other become one launch, on a driver
  * that notes what is launched: which commands, with which arguments; what keeps commands apart;
  * kernels that cannot be merged; every allocation fails in turn. */
 #include "support.h"
@@ -7,7 +7,7 @@
 #include "backend/gpu/lower/side_by_side.h"
 #include "base/op/op_params.h"
 
-/* ---- a port that notes its launches ---- */
+/* ---- a driver that notes its launches ---- */
 
 enum { MOST_NOTES = 16, PARAMETER = 16 };
 
@@ -23,15 +23,15 @@ struct note {
 };
 
 static struct {
-    struct kl_port port;
+    struct kl_driver driver;
     struct note note[MOST_NOTES];
     int n;
     int n_compiled;
     int refuses;     /* the code with which merged sources are refused; 0: they are taken */
-    bool multiplies; /* the port has dense products of its own, noted as launches of local size 0 */
+    bool multiplies; /* it has dense products of its own, noted as launches of local size 0 */
 } fake;
 
-static int fake_compile(struct kl_port *p, const char *source, const char *name, void **binary,
+static int fake_compile(struct kl_driver *p, const char *source, const char *name, void **binary,
                         size_t *bytes, struct kl_error **err) {
     const bool merged = strstr(source, "\nMERGED_KERNEL(") != NULL;
     if (merged) assert_non_null(strstr(source, "#define MERGED "));
@@ -42,21 +42,21 @@ static int fake_compile(struct kl_port *p, const char *source, const char *name,
     return *binary ? KL_OK : kl_fail_nomem(err);
 }
 
-static int fake_load(struct kl_port *p, const void *binary, size_t bytes, void **module,
+static int fake_load(struct kl_driver *p, const void *binary, size_t bytes, void **module,
                      struct kl_error **err) {
     *module = &fake;
     return KL_OK;
 }
 
 /* A kernel is known by its name. */
-static int fake_find(struct kl_port *p, void *module, const char *entry, void **kernel,
+static int fake_find(struct kl_driver *p, void *module, const char *entry, void **kernel,
                      struct kl_error **err) {
     static const char merged[] = "merged", single[] = "single";
     *kernel = (void *)(strncmp(entry, "merged_", 7) == 0 ? merged : single);
     return KL_OK;
 }
 
-static int fake_launch_3d(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
+static int fake_launch_3d(struct kl_driver *p, void *queue, void *kernel, const uint32_t *groups,
                           const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
                           int n_args, struct kl_error **err) {
     assert_true(fake.n < MOST_NOTES);
@@ -77,14 +77,14 @@ static int fake_launch_3d(struct kl_port *p, void *queue, void *kernel, const ui
     return KL_OK;
 }
 
-static int fake_launch(struct kl_port *p, void *queue, void *kernel, uint32_t groups,
+static int fake_launch(struct kl_driver *p, void *queue, void *kernel, uint32_t groups,
                        uint32_t local, const struct kl_karg *args, int n_args,
                        struct kl_error **err) {
     return fake_launch_3d(p, queue, kernel, (const uint32_t[]){groups, 1, 1},
                           (const uint32_t[]){local, 1, 1}, 0, args, n_args, err);
 }
 
-static int fake_copy(struct kl_port *p, void *queue, void *dst, const void *src, size_t bytes,
+static int fake_copy(struct kl_driver *p, void *queue, void *dst, const void *src, size_t bytes,
                      struct kl_error **err) {
     fail_msg("nothing is to be copied");
     return KL_EINTERNAL;
@@ -98,28 +98,30 @@ static int fake_override(struct kl_emit *e, const struct kl_command *c) {
     return 1;
 }
 
-static const struct kl_port_ops fake_ops = {.override = fake_override,
-                                            .compile = fake_compile,
-                                            .load = fake_load,
-                                            .find = fake_find,
-                                            .launch = fake_launch,
-                                            .launch_3d = fake_launch_3d,
-                                            .copy = fake_copy};
+static const struct kl_driver_ops fake_ops = {.override = fake_override,
+                                              .compile = fake_compile,
+                                              .load = fake_load,
+                                              .find = fake_find,
+                                              .launch = fake_launch,
+                                              .launch_3d = fake_launch_3d,
+                                              .copy = fake_copy};
 
 static int open_port(void **state) {
     setenv("KEEL_CACHE_DIR", "", 1);
     memset(&fake, 0, sizeof fake);
-    fake.port = (struct kl_port){.ops = &fake_ops,
-                                 .prelude = "",
-                                 .identity = "fake",
-                                 .max_local = 1024,
-                                 .local_bytes = 48 << 10,
-                                 .n_units = 100,
-                                 .subgroup = 32,
-                                 .merges = true,
-                                 .is_cuda = true,
-                                 .max_groups = {INT32_MAX, 65535, 65535},
-                                 .max_group = {1024, 1024, 64}};
+    fake.driver = (struct kl_driver){.ops = &fake_ops,
+                                     .prelude = "",
+                                     .identity = "fake",
+                                     .max_local = 1024,
+                                     .local_bytes = 48 << 10,
+                                     .n_units = 100,
+                                     .subgroup = 32,
+                                     .merges = true,
+                                     .fast_exchange = true,
+                                     .compiles_cuda = true,
+                                     .argument_bytes = 4 << 10,
+                                     .max_groups = {INT32_MAX, 65535, 65535},
+                                     .max_group = {1024, 1024, 64}};
     return 0;
 }
 
@@ -177,7 +179,7 @@ static struct kl_lowering *lowering_new(void) {
     static int n;
     struct kl_error *err = NULL;
     assert_true(n < MOST);
-    all[n] = kl_lowering_new(&fake.port, &err);
+    all[n] = kl_lowering_new(&fake.driver, &err);
     if (!all[n]) fail_msg("%s", err->message);
     return all[n++];
 }
@@ -248,7 +250,7 @@ static void test_apart(void **state) {
     product(1, 5, 2, 6, K); /* reads what the first writes */
     lower(l, 2);
     expect(2, (const int[]){1, 1});
-    assert_int_equal(kl_beside(commands, 2), 1);
+    assert_int_equal(kl_side_by_side(commands, 2), 1);
     product(1, 0, 2, 0, K); /* writes what both read */
     lower(l, 2);
     expect(2, (const int[]){1, 1});
@@ -258,22 +260,22 @@ static void test_apart(void **state) {
     product(1, 0, 2, 6, K);
     commands[1].workspace = block(5); /* works where the first writes */
     commands[1].workspace_bytes = 4;
-    assert_int_equal(kl_beside(commands, 2), 1);
+    assert_int_equal(kl_side_by_side(commands, 2), 1);
     commands[1].workspace = block(7);
-    assert_int_equal(kl_beside(commands, 2), 2);
+    assert_int_equal(kl_side_by_side(commands, 2), 2);
     commands[1].checked = true; /* it may leave a fault */
-    assert_int_equal(kl_beside(commands, 2), 1);
+    assert_int_equal(kl_side_by_side(commands, 2), 1);
     commands[1].checked = false;
     commands[1].n_guards = 1;
-    assert_int_equal(kl_beside(commands, 2), 1);
+    assert_int_equal(kl_side_by_side(commands, 2), 1);
     product(1, 0, 2, 6, 1 << 17); /* large enough to fill a device */
-    assert_int_equal(kl_beside(commands, 2), 1);
+    assert_int_equal(kl_side_by_side(commands, 2), 1);
     product(1, 0, 2, 6, K);
     commands[1].op = KL_OP_QUANTIZED_MATMUL;
-    assert_int_equal(kl_beside(commands, 2), 1);
+    assert_int_equal(kl_side_by_side(commands, 2), 1);
     product(1, 0, 2, 6, K);
     products[1].args[1].dtype = KL_BF16;
-    assert_int_equal(kl_beside(commands, 2), 1);
+    assert_int_equal(kl_side_by_side(commands, 2), 1);
 }
 
 /* The third product depends on the first: two launches, in order, and at most four in one. */
@@ -290,8 +292,8 @@ static void test_groups(void **state) {
     expect(2, (const int[]){4, 2});
 }
 
-/* Products that need other kernels, or that run on a port without merged kernels, are launched one
- * by one, in order. */
+/* Products that need other kernels, or that run on a driver without merged kernels, are launched
+ * one by one, in order. */
 static void test_other_kernels(void **state) {
     struct kl_lowering *l = lowering_new();
     product(0, 0, 1, 5, K);
@@ -304,14 +306,14 @@ static void test_other_kernels(void **state) {
     assert_int_equal(fake.n, 2);
     assert_true(fake.note[0].merged && fake.note[0].groups[1] == 2);
     assert_false(fake.note[1].merged);
-    fake.port.merges = false;
+    fake.driver.merges = false;
     for (int i = 0; i < 3; i++) product(i, 0, 1 + i, 5 + i, K);
     lower(l, 3);
     expect(3, (const int[]){1, 1, 1});
-    fake.port.merges = true;
+    fake.driver.merges = true;
 }
 
-/* Packed numbers are unpacked by a kernel, and the port multiplies them by a library: it must see
+/* Packed numbers are unpacked by a kernel, and the driver multiplies them by a library: it must see
  * them unpacked, so nothing waits meanwhile. */
 static void test_libraries(void **state) {
     enum { ROWS = 12, COLUMNS = 128 };
@@ -351,7 +353,7 @@ static void test_libraries(void **state) {
         commands[i].workspace = space[i];
         commands[i].workspace_bytes = bytes;
     }
-    assert_int_equal(kl_beside(commands, 2), 2);
+    assert_int_equal(kl_side_by_side(commands, 2), 2);
     fake.n = 0;
     struct kl_error *err = NULL;
     if (kl_lower(l, &fake, commands, 2, &err)) fail_msg("%s", err->message);

@@ -81,12 +81,12 @@ static void topk(enum kl_dtype dtype, int ndim, const int *dims, int axis, int k
 
 /* Runs the tests as the device is, and on a processor also as other devices are. */
 static void each_way(void (*test)(void)) {
-    bool on_processor = kh.port->on_processor;
+    bool on_processor = kh.driver->on_processor;
     test();
     if (!on_processor) return;
-    kh.port->on_processor = false;
+    kh.driver->on_processor = false;
     test();
-    kh.port->on_processor = true;
+    kh.driver->on_processor = true;
 }
 
 static void every_dtype(void **state) {

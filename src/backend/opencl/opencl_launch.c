@@ -1,4 +1,4 @@
-/* opencl_port.c - programs and launches: the port of backend/gpu/lower/port.h. */
+/* opencl_launch.c - programs and launches. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,13 +6,8 @@
 #include "backend/gpu/lower/kernels.h"
 #include "backend/opencl/opencl_internal.h"
 #include "base/alloc.h"
-#include "base/list.h"
 
 enum { LOG_QUOTED = 2000 };
-
-static struct kl_opencl *opencl_of_port(struct kl_port *p) {
-    return kl_container(p, struct kl_opencl, port);
-}
 
 /* ---- programs ---- */
 
@@ -37,7 +32,7 @@ static int build_failed(struct kl_opencl *d, cl_program program, const char *nam
     return rc;
 }
 
-/* Stores the source itself, behind the line that names its file. */
+/* Stores the source itself, after the line that names its file. */
 static int source_of(const char *line, const char *source, void **binary, size_t *bytes,
                      struct kl_error **err) {
     size_t n = strlen(line), m = strlen(source);
@@ -82,9 +77,9 @@ static int binary_of(cl_program program, void **binary, size_t *bytes, struct kl
     return KL_OK;
 }
 
-static int port_compile(struct kl_port *p, const char *source, const char *name, void **binary,
-                        size_t *bytes, struct kl_error **err) {
-    struct kl_opencl *d = opencl_of_port(p);
+int kl_opencl_compile(struct kl_driver *driver, const char *source, const char *name, void **binary,
+                      size_t *bytes, struct kl_error **err) {
+    struct kl_opencl *d = kl_opencl_of(driver);
     char line[160]; /* names the file in the compiler's messages */
     snprintf(line, sizeof line, "#line 1 \"%.120s\"\n", name);
     for (char *c = line + strlen("#line 1 \""); c[1] && c[1] != '\n'; c++)
@@ -102,9 +97,9 @@ static int port_compile(struct kl_port *p, const char *source, const char *name,
     return rc;
 }
 
-static int port_load(struct kl_port *p, const void *binary, size_t bytes, void **module,
-                     struct kl_error **err) {
-    struct kl_opencl *d = opencl_of_port(p);
+int kl_opencl_load_binary(struct kl_driver *driver, const void *binary, size_t bytes, void **module,
+                          struct kl_error **err) {
+    struct kl_opencl *d = kl_opencl_of(driver);
     const unsigned char *b = binary;
     const char *text = binary;
     cl_int status, taken;
@@ -129,10 +124,10 @@ static int port_load(struct kl_port *p, const void *binary, size_t bytes, void *
     return KL_OK;
 }
 
-static int port_find(struct kl_port *p, void *module, const char *entry, void **kernel,
-                     struct kl_error **err) {
+int kl_opencl_find(struct kl_driver *driver, void *module, const char *entry, void **kernel,
+                   struct kl_error **err) {
     cl_int status;
-    KL_TRY(kl_opencl_usable(opencl_of_port(p), err));
+    KL_TRY(kl_opencl_usable(kl_opencl_of(driver), err));
     *kernel = kl_cl.clCreateKernel(module, entry, &status);
     if (!status) return KL_OK;
     int code = kl_opencl_code(status) == KL_ENOMEM ? KL_ENOMEM : KL_ECOMPILE;
@@ -143,9 +138,9 @@ static int port_find(struct kl_port *p, void *module, const char *entry, void **
 /* OpenCL would count the shared memory of arguments that are already set, but none is set yet. A
  * kernel that is compiled for one group size runs with it, whatever limit is reported: NVIDIA
  * reports 256 for kernels that it compiled for 1024, and runs them. */
-static int port_limits(struct kl_port *p, void *kernel, struct kl_kernel_limits *limits,
-                       struct kl_error **err) {
-    struct kl_opencl *d = opencl_of_port(p);
+int kl_opencl_limits(struct kl_driver *driver, void *kernel, struct kl_kernel_limits *limits,
+                     struct kl_error **err) {
+    struct kl_opencl *d = kl_opencl_of(driver);
     size_t most = 0, compiled_for[3] = {0};
     cl_ulong shared = 0;
     KL_TRY(kl_opencl_usable(d, err));
@@ -201,27 +196,28 @@ static int run(struct kl_opencl *d, struct kl_opencl_queue *q, cl_kernel kernel,
     return rc;
 }
 
-static int port_launch(struct kl_port *p, void *queue, void *kernel, uint32_t groups,
-                       uint32_t local, const struct kl_karg *args, int n_args,
-                       struct kl_error **err) {
+int kl_opencl_launch(struct kl_driver *driver, void *queue, void *kernel, uint32_t groups,
+                     uint32_t local, const struct kl_karg *args, int n_args,
+                     struct kl_error **err) {
     size_t in_group = local, all = (size_t)groups * local;
-    return run(opencl_of_port(p), queue, kernel, 1, &all, &in_group, 0, args, n_args, err);
+    return run(kl_opencl_of(driver), queue, kernel, 1, &all, &in_group, 0, args, n_args, err);
 }
 
-static int port_launch_3d(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
-                          const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
-                          int n_args, struct kl_error **err) {
+int kl_opencl_launch_3d(struct kl_driver *driver, void *queue, void *kernel, const uint32_t *groups,
+                        const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
+                        int n_args, struct kl_error **err) {
     size_t in_group[3], all[3];
     for (int i = 0; i < 3; i++) {
         in_group[i] = local[i];
         all[i] = (size_t)groups[i] * local[i];
     }
-    return run(opencl_of_port(p), queue, kernel, 3, all, in_group, shared_bytes, args, n_args, err);
+    return run(kl_opencl_of(driver), queue, kernel, 3, all, in_group, shared_bytes, args, n_args,
+               err);
 }
 
-static int port_copy(struct kl_port *p, void *queue, void *dst, const void *src, size_t bytes,
-                     struct kl_error **err) {
-    struct kl_opencl *d = opencl_of_port(p);
+int kl_opencl_copy(struct kl_driver *driver, void *queue, void *dst, const void *src, size_t bytes,
+                   struct kl_error **err) {
+    struct kl_opencl *d = kl_opencl_of(driver);
     cl_mem to, from;
     size_t to_at, from_at;
     KL_TRY(kl_opencl_usable(d, err));
@@ -231,14 +227,6 @@ static int port_copy(struct kl_port *p, void *queue, void *dst, const void *src,
     return KL_CL(err, clEnqueueCopyBuffer, ((struct kl_opencl_queue *)queue)->cl, from, to, from_at,
                  to_at, bytes, 0, NULL, NULL);
 }
-
-const struct kl_port_ops kl_opencl_port_ops = {.compile = port_compile,
-                                               .load = port_load,
-                                               .find = port_find,
-                                               .limits = port_limits,
-                                               .launch = port_launch,
-                                               .launch_3d = port_launch_3d,
-                                               .copy = port_copy};
 
 /* ---- what the device supports ---- */
 
@@ -273,36 +261,34 @@ static void identify(struct kl_opencl *d) {
     h = hash_text(h, d->facts.driver);
     h = hash_text(h, d->facts.architecture);
     h = hash_text(h, d->options);
-    snprintf(d->port.identity, sizeof d->port.identity, "opencl %016llx %.60s, %.100s, %.60s",
+    snprintf(d->driver.identity, sizeof d->driver.identity, "opencl %016llx %.60s, %.100s, %.60s",
              (unsigned long long)h, platform, d->facts.name, d->facts.driver);
 }
 
-void kl_opencl_port_init(struct kl_opencl *d) {
+void kl_opencl_programs_init(struct kl_opencl *d) {
     char extensions[8192];
     kl_opencl_device_text(d->device, CL_DEVICE_EXTENSIONS, extensions, sizeof extensions);
     uint32_t max_local =
         (uint32_t)kl_opencl_device_number(d->device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t));
-    d->port = (struct kl_port){
-        .ops = &kl_opencl_port_ops,
-        .prelude = kl_source_prelude_opencl,
-        .max_local = max_local ? max_local : 1,
-        .local_bytes = kl_opencl_device_number(d->device, CL_DEVICE_LOCAL_MEM_SIZE, 8),
-        .n_units = d->facts.units ? d->facts.units : 1,
-        .subgroup = 1,
-        .has_f64 = has_word(extensions, "cl_khr_fp64"),
-        .has_atomic64 = has_word(extensions, "cl_khr_int64_base_atomics"),
-        .on_processor = !d->is_gpu,
-    };
+    d->driver.prelude = kl_source_prelude_opencl;
+    d->driver.max_local = max_local ? max_local : 1;
+    d->driver.local_bytes = kl_opencl_device_number(d->device, CL_DEVICE_LOCAL_MEM_SIZE, 8);
+    d->driver.n_units = d->facts.units ? d->facts.units : 1;
+    d->driver.subgroup = 1;
+    d->driver.has_f64 = has_word(extensions, "cl_khr_fp64");
+    d->driver.has_atomic64 = has_word(extensions, "cl_khr_int64_base_atomics");
+    d->driver.on_processor = !d->is_gpu;
+    d->driver.argument_bytes = 1 << 10; /* that every device of OpenCL takes */
     size_t most[3] = {0, 0, 0}; /* a device with more than three dimensions reports nothing here */
     kl_cl.clGetDeviceInfo(d->device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof most, most, NULL);
     for (int i = 0; i < 3; i++)
-        d->port.max_group[i] = most[i] < UINT32_MAX ? (uint32_t)most[i] : UINT32_MAX;
+        d->driver.max_group[i] = most[i] < UINT32_MAX ? (uint32_t)most[i] : UINT32_MAX;
     bool exact = kl_opencl_device_number(d->device, CL_DEVICE_SINGLE_FP_CONFIG, 8) &
                  CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
     snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s%s%s%s",
              exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
-             d->port.has_f64 ? " -DHAS_F64" : "", d->port.has_atomic64 ? " -DHAS_ATOMIC64" : "",
-             d->port.on_processor ? " -DON_PROCESSOR" : "");
+             d->driver.has_f64 ? " -DHAS_F64" : "", d->driver.has_atomic64 ? " -DHAS_ATOMIC64" : "",
+             d->driver.on_processor ? " -DON_PROCESSOR" : "");
 #ifdef KL_TEST_HOOKS
     /* Tests only: halves the time of compiling, or better. No test asks how fast a kernel is. */
     if (getenv("KEEL_TEST_QUICK_KERNELS")) strcat(d->options, " -cl-opt-disable");

@@ -1,0 +1,152 @@
+/* compiled.c - the tables of compiled kernels: finds the kernel for a launch, and makes it from its
+ * source when it is new. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/gpu/lower/kernel_cache.h"
+#include "backend/gpu/lower/kernels.h"
+#include "backend/gpu/lower/lowering.h"
+#include "base/alloc.h"
+#include "base/number/dtype.h"
+
+enum { NAME_ROOM = 64 };
+
+uint64_t kl_hash_bytes(const void *data, size_t n) {
+    const char *s = data;
+    uint64_t h = n, v;
+    for (; n >= sizeof v; s += sizeof v, n -= sizeof v) {
+        memcpy(&v, s, sizeof v);
+        h = kl_hash_mix(h, v);
+    }
+    for (v = 0; n > 0; n--) v = v << 8 | (unsigned char)s[n - 1];
+    return kl_hash_mix(h, v);
+}
+
+int kl_n_defines(const struct kl_family *f) {
+    int n = 0;
+    while (n < KL_MAX_DEFINES && f->defines[n]) n++;
+    return n;
+}
+
+static bool same(const struct kl_compiled *a, const struct kl_compiled *b) {
+    if (a->hash != b->hash || a->family != b->family || a->local != b->local ||
+        a->merged != b->merged || a->merged_bytes != b->merged_bytes ||
+        strcmp(a->name, b->name) != 0)
+        return false;
+    if (!a->family)
+        return a->key_bytes == b->key_bytes && memcmp(a->key, b->key, a->key_bytes) == 0;
+    return memcmp(a->values, b->values, sizeof a->values) == 0;
+}
+
+static struct kl_compiled *look_up(struct kl_lowering *l, const struct kl_compiled *want) {
+    struct kl_compiled *e =
+        atomic_load_explicit(&l->bucket[want->hash % KL_COMPILED_BUCKETS], memory_order_acquire);
+    while (e && !same(e, want)) e = e->next;
+    return e;
+}
+
+/* ---- sources ---- */
+
+static const char *const type_names[KL_N_DTYPES] = {
+#define KL_DTYPE(ID, mlx, name, bytes, kind, dialect, ...) [KL_##ID] = #dialect,
+#include "base/number/dtype.def"
+};
+
+const char *kl_dialect_type(enum kl_dtype dtype) {
+    return type_names[dtype];
+}
+
+const char *kl_dialect_compute_type(enum kl_dtype dtype) {
+    return kl_dialect_type(dtype == KL_F16 || dtype == KL_BF16 ? KL_F32 : dtype);
+}
+
+static size_t defines_of(const struct kl_compiled *want, char *text, size_t room) {
+    size_t n = (size_t)snprintf(text, room, "#define LOCAL %u\n", want->local);
+    if (want->merged)
+        n += (size_t)snprintf(text + n, room - n, "#define MERGED %d\n#define MERGED_BYTES %zu\n",
+                              want->merged, want->merged_bytes);
+    for (int i = 0; want->family && i < kl_n_defines(want->family); i++) {
+        const char *name = want->family->defines[i];
+        int v = want->values[i];
+        if (strncmp(name, "T:", 2) == 0)
+            n += (size_t)snprintf(text + n, room - n, "#define %s %s\n#define %s_ID %d\n", name + 2,
+                                  type_names[v], name + 2, v);
+        else
+            n += (size_t)snprintf(text + n, room - n, "#define %s %d\n", name, v);
+    }
+    return n;
+}
+
+/* The complete source of a wanted kernel; malloc'd. In a source made at run time the line numbers
+ * of messages count from its own first line. */
+static char *source_of(struct kl_lowering *l, const struct kl_wanted *w) {
+    char defines[1024], *made = w->source ? w->source(w->ctx) : NULL;
+    if (w->source && !made) return NULL;
+    size_t n = defines_of(&w->e, defines, sizeof defines);
+    if (w->bare) return kl_strdup(w->e.key);
+    const char *body = made ? made : w->e.family ? w->e.family->source : w->e.key;
+    const char *library = w->e.family ? w->e.family->library : w->library;
+    if (!library) library = "";
+    size_t room = n + strlen(l->driver->prelude) + strlen(kl_source_prelude) + strlen(library) +
+                  strlen(body) + strlen(w->e.name) + 64;
+    char *s = kl_malloc(room);
+    if (s)
+        n = (size_t)snprintf(s, room, "%s%s%s%s\n#line 1\n%s", defines, l->driver->prelude,
+                             kl_source_prelude, library, body);
+    if (s && w->e.merged) snprintf(s + n, room - n, "\nMERGED_KERNEL(%s)\n", w->e.name);
+    kl_free(made);
+    return s;
+}
+
+/* A copy of e that owns its key and name. */
+static struct kl_compiled *entry_copy(const struct kl_compiled *e) {
+    size_t name_bytes = e->family ? 0 : strlen(e->name) + 1;
+    struct kl_compiled *copy = kl_malloc(sizeof *copy + e->key_bytes + name_bytes);
+    if (!copy) return NULL;
+    *copy = *e;
+    if (!e->family) {
+        copy->key = memcpy(copy + 1, e->key, e->key_bytes);
+        copy->name = memcpy((char *)(copy + 1) + e->key_bytes, e->name, name_bytes);
+    }
+    return copy;
+}
+
+static int make(struct kl_lowering *l, const struct kl_wanted *w, struct kl_compiled **out,
+                struct kl_error **err) {
+    struct kl_compiled *e = entry_copy(&w->e);
+    char *source = e && !w->is_program ? source_of(l, w) : NULL;
+    void *module = NULL;
+    int rc = e && (source || w->is_program) ? KL_OK : kl_fail_nomem(err);
+    if (!rc && w->is_program)
+        rc = l->driver->ops->load_program(l->driver, w->e.key, w->e.key_bytes, w->file, &module,
+                                          err);
+    else if (!rc)
+        rc = kl_kernel_cache_module(l->driver, source, w->file, &module, err);
+    char merged[NAME_ROOM];
+    if (!rc) snprintf(merged, sizeof merged, "merged_%s", e->name);
+    if (!rc)
+        rc = l->driver->ops->find(l->driver, module, e->merged ? merged : e->name, &e->kernel, err);
+    if (!rc && l->driver->ops->limits)
+        rc = l->driver->ops->limits(l->driver, e->kernel, &e->limits, err);
+    kl_free(source);
+    if (rc) {
+        kl_free(e);
+        return rc;
+    }
+    kl_mutex_lock(&l->mu);
+    _Atomic(struct kl_compiled *) *bucket = &l->bucket[e->hash % KL_COMPILED_BUCKETS];
+    e->next = atomic_load_explicit(bucket, memory_order_relaxed);
+    atomic_store_explicit(bucket, e, memory_order_release);
+    kl_mutex_unlock(&l->mu);
+    *out = e;
+    return KL_OK;
+}
+
+int kl_compiled_get(struct kl_lowering *l, const struct kl_wanted *w, struct kl_compiled **out,
+                    struct kl_error **err) {
+    if ((*out = look_up(l, &w->e))) return KL_OK;
+    kl_mutex_lock(&l->compiling);
+    int rc = (*out = look_up(l, &w->e)) ? KL_OK : make(l, w, out, err);
+    kl_mutex_unlock(&l->compiling);
+    return rc;
+}
