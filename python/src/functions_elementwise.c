@@ -86,6 +86,7 @@ BINARY(core, not_equal, mlx_not_equal)
 BINARY(core, power, mlx_power)
 BINARY(core, remainder, mlx_remainder)
 BINARY(core, right_shift, mlx_right_shift)
+BINARY(core, silu_mul, keel_silu_mul)
 BINARY(core, subtract, mlx_subtract)
 
 KP_FUNCTION(core, logical_xor) {

@@ -60,6 +60,17 @@ def test_sinc_and_cbrt():
             f(mx.array([1j]))
 
 
+def test_silu_mul():
+    wanted = x / (1 + np.exp(-x.astype("float64"))) * x[0:1]
+    check(mx.silu_mul(X, X[0:1]), wanted.astype("float32"))
+    assert mx.silu_mul(mx.array([-200.0, -math.inf]), 2).tolist() == [0, 0]
+    assert mx.silu_mul(I, I).dtype == mx.float32
+    slopes = mx.grad(lambda a: mx.silu_mul(a, 3.0).sum())(mx.array([-math.inf, 0.0, math.inf]))
+    assert slopes.tolist() == [0, 1.5, 3]
+    with pytest.raises(ValueError, match="complex64"):
+        mx.silu_mul(X, mx.array(1j))
+
+
 def test_erfinv_and_nan_to_num():
     check(mx.erf(mx.erfinv(P)), p)
     assert mx.nan_to_num(mx.array([math.nan, math.inf, -math.inf]), 1.0, 2.0, -3.0).tolist() == [1, 2, -3]

@@ -1,5 +1,7 @@
 /* elementwise_transcendental.c - the elementary functions except exp, log and sqrt
  * (elementwise_unary.c), with their derivatives. */
+#include "ops/build/build.h"
+#include "ops/build/jvp.h"
 #include "ops/build/meet.h"
 #include "ops/build/terms.h"
 #include "ops/ops.h"
@@ -43,6 +45,23 @@ int kl_power(struct kl_array **out, struct kl_array *a, struct kl_array *b, stru
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array *zeroth = kl_term(&t, kl_logical_not, b);
     return kl_terms_end(&t, kl_term2(&t, kl_logical_or, a, zeroth), out);
+}
+
+int kl_silu_mul(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
+                struct kl_error **err) {
+    KL_TRY(kl_check_array(a, "a", err));
+    KL_TRY(kl_check_array(b, "b", err));
+    if (a->t.dtype == KL_C64 || b->t.dtype == KL_C64)
+        return kl_fail(err, KL_EDTYPE, "%s is complex64; real numbers are taken",
+                       a->t.dtype == KL_C64 ? "a" : "b");
+    enum kl_dtype dtype =
+        kl_dtype_inexact(kl_dtype_promote((enum kl_dtype)a->t.dtype, (enum kl_dtype)b->t.dtype));
+    return kl_map_binary(out, KL_OP_SILU_MUL, a, b, dtype, dtype, s, err);
+}
+
+int kl_rebuild_silu_mul(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    KL_TRY(kl_build_no_params(b, err));
+    return kl_silu_mul(out, b->in[0], b->in[1], b->s, err);
 }
 
 /* ---- gradients: g times the conjugate of the derivative ---- */
@@ -208,4 +227,37 @@ struct kl_array *kl_logaddexp_rule(struct kl_terms *t, int which, struct kl_arra
     struct kl_array *infinite =
         kl_term2(t, kl_logical_and, kl_term(t, kl_isnan, d), kl_term2(t, kl_equal, a, b));
     return times(t, g, kl_term(t, kl_sigmoid, kl_term_where(t, infinite, zero, d)));
+}
+
+/* ---- silu_mul: y = silu(a) b, silu(a) = a s, s = sigmoid(a) ---- */
+
+/* g b s (1 + a (1 - s)). The slope of silu is 0 or 1 in every dtype long before |a| is FLAT, so
+ * there a is replaced: for an infinite a, a (1 - s) or the product with s would be NaN. */
+static struct kl_array *silu_mul_by_a(struct kl_terms *t, struct kl_array *g, struct kl_array *a,
+                                      struct kl_array *b) {
+    enum { FLAT = 1000 };
+    struct kl_array *x = kl_term_by(t, kl_minimum, kl_term_by(t, kl_maximum, a, -FLAT), FLAT);
+    struct kl_array *s = kl_term(t, kl_sigmoid, x);
+    struct kl_array *more = kl_term2(t, kl_multiply, x, minus(t, 1, s));
+    struct kl_array *slope = kl_term2(t, kl_multiply, s, plus(t, 1, more));
+    return kl_term2(t, kl_multiply, kl_term2(t, kl_multiply, g, b), slope);
+}
+
+/* The gradient of b is g silu(a), which is the operation again. */
+int kl_vjp_silu_mul(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    struct kl_array *g = v->cotangent[0], *a = v->in[0], *b = v->in[1];
+    if (v->wanted[0]) grad[0] = kl_terms_keep(&t, silu_mul_by_a(&t, g, a, b));
+    if (v->wanted[1]) grad[1] = kl_terms_keep(&t, kl_term2(&t, kl_silu_mul, a, g));
+    return kl_terms_end(&t, NULL, NULL);
+}
+
+int kl_jvp_silu_mul(const struct kl_jvp *j, struct kl_array **tangent, struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(j->s, err);
+    struct kl_array *a = j->in[0], *by_a = NULL, *by_b = NULL, *sum;
+    if (j->tangent[0]) by_a = silu_mul_by_a(&t, j->tangent[0], a, j->in[1]);
+    if (j->tangent[1]) by_b = kl_term2(&t, kl_silu_mul, a, j->tangent[1]);
+    sum = by_a && by_b ? kl_term2(&t, kl_add, by_a, by_b) : by_a ? by_a : by_b;
+    if (sum) *tangent = kl_terms_keep(&t, sum);
+    return kl_terms_end(&t, NULL, NULL);
 }

@@ -269,6 +269,10 @@ int kl_array_equal(struct kl_array **out, struct kl_array *a, struct kl_array *b
 int kl_clip(struct kl_array **out, struct kl_array *a, struct kl_array *a_min,
             struct kl_array *a_max, struct kl_stream *s, struct kl_error **err);
 
+/* a * sigmoid(a) * b. complex64 is not taken. KL_EDTYPE, KL_ESHAPE. */
+int kl_silu_mul(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
+                struct kl_error **err);
+
 /* condition != 0 ? x : y. x and y are converted to a common dtype; all three broadcast to one
  * shape. */
 int kl_where(struct kl_array **out, struct kl_array *condition, struct kl_array *x,

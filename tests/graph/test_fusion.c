@@ -241,6 +241,26 @@ static void only_results_are_stored(void **state) {
     kl_array_release(out);
 }
 
+/* silu_mul(x, x) + x is one group, which stores its result only. */
+static void a_gate_is_one_step(void **state) {
+    static const int dims[] = {64, 64};
+    struct kl_array *a = count_up(2, dims), *x, *gate, *out;
+    EXPECT_OK(kl_astype(&x, a, KL_F32, cpu(), &err));
+    EXPECT_OK(kl_eval(&x, 1, &err));
+    EXPECT_OK(kl_silu_mul(&gate, x, x, cpu(), &err));
+    EXPECT_OK(kl_add(&out, gate, x, cpu(), &err));
+    kl_array_release(gate);
+    uint64_t groups = kl_fusion_count();
+    EXPECT_OK(kl_eval(&out, 1, &err));
+    assert_int_equal(kl_fusion_count() - groups, 1);
+    float *r = values_of(out);
+    for (int i = 100; i < 64 * 64; i++) assert_true(r[i] == (float)i * (float)i + (float)i);
+    assert_true(fabsf(r[1] - 1.7310586f) < 1e-6f && r[0] == 0);
+    free(r);
+    struct kl_array *all[] = {a, x, out};
+    for (int i = 0; i < 3; i++) kl_array_release(all[i]);
+}
+
 /* A value that a later step reads through a view is stored before that step runs. */
 static void views_end_a_group(void **state) {
     static const int dims[] = {64, 64};
@@ -370,6 +390,7 @@ int main(void) {
         cmocka_unit_test(every_pair),
         cmocka_unit_test(random_graphs),
         cmocka_unit_test(only_results_are_stored),
+        cmocka_unit_test(a_gate_is_one_step),
         cmocka_unit_test(views_end_a_group),
         cmocka_unit_test(products_come_first),
         cmocka_unit_test(transposed_inputs),

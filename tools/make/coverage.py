@@ -96,7 +96,7 @@ FAMILIES = [
             ("where", lambda d, s: call("where", array([1, 0, 1, 1], (2, 2), "bool"), m(d), m(d), s)), ("clip", lambda d, s: call("clip", m(d), array([0], (), d), array([1], (), d), s)),
             ("round", lambda d, s: call("round", m(d), 1, s)), ("nan_to_num", lambda d, s: call("nan_to_num", m(d), C.c_float(0), OptionalFloat(0, False), OptionalFloat(0, False), s)),
             ("astype to float32", lambda d, s: call("astype", m(d), 10, s)), ("copy", lambda d, s: call("copy", m(d), s))]),
-    ("Functions", ULP, unary(rows("UNARY", False) + " reciprocal degrees radians") + binary(rows("BINARY", False))),
+    ("Functions", ULP, unary(rows("UNARY", False) + " reciprocal degrees radians") + binary(rows("BINARY", False) + " keel_silu_mul")),
     ("Shapes and moves", EXACT, unary("transpose flatten squeeze atleast_1d atleast_2d atleast_3d".replace("flatten ", "")) + [
         ("reshape", lambda d, s: call("reshape", m(d), ints(4), C.c_size_t(1), s)), ("broadcast_to", lambda d, s: call("broadcast_to", m(d), ints(3, 2, 2), C.c_size_t(3), s)),
         ("tile", lambda d, s: call("tile", m(d), ints(2, 2), C.c_size_t(2), s)), ("repeat", lambda d, s: call("repeat_axis", m(d), 2, 0, s)), ("roll", lambda d, s: call("roll_axis", m(d), ints(1), C.c_size_t(1), 0, s)),

@@ -3457,6 +3457,23 @@ def sign(a: array, /, *, stream: StreamOrDevice = None) -> array:
         array([-1, 0, 1], dtype=float32)
     """
 
+def silu_mul(
+    a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None
+) -> array:
+    """a * sigmoid(a) * b in one pass, the gate of SwiGLU layers.
+
+    a and b are arrays or scalars; their shapes broadcast, and their dtypes are promoted to a
+    common one, which the result has. A Python scalar adapts to the dtype of the array. Integers
+    and bools are computed in float32. MLX has no such function.
+
+    Raises: ValueError for complex64, for shapes that do not broadcast, and for operands that
+    are neither arrays nor numbers.
+
+    Example:
+        >>> mx.silu_mul(mx.array([-1.0, 0.0, 2.0]), mx.array([1.0, 2.0, 3.0]))
+        array([-0.268941, 0, 5.28478], dtype=float32)
+    """
+
 def sin(a: array, /, *, stream: StreamOrDevice = None) -> array:
     """Sine of each element, an angle in radians.
 

@@ -1,5 +1,6 @@
 /* elementwise.c - mlx/c/ops.h and keel/ops.h: the element-wise functions of one and of two numbers
- * that base/op/op_list.def lists in its column `function`, where, and the matrix product. */
+ * that base/op/op_list.def lists in its column `function`, silu_mul, where, and the matrix
+ * product. */
 #include <keel/ops.h>
 
 #include "api/ops/api_ops.h"
@@ -8,6 +9,8 @@
 #define KL_UNARY(ID, name, builder, function, ...) KL_API_UNARY(function, builder)
 #define KL_BINARY(ID, name, builder, function, ...) KL_API_BINARY(function, builder)
 #include "base/op/op_list.def"
+
+KL_API_BINARY(keel_silu_mul, kl_silu_mul)
 
 int mlx_where(mlx_array *res, const mlx_array condition, const mlx_array x, const mlx_array y,
               const mlx_stream s) {

@@ -2,6 +2,8 @@
  * the C API, each with good and bad arguments. tests/ops has the tests of their values. */
 #include <math.h>
 
+#include <keel/ops.h>
+
 #include "api/api_support.h"
 
 typedef int binary_fn(mlx_array *, const mlx_array, const mlx_array, const mlx_stream);
@@ -61,6 +63,25 @@ static void test_functions(void **state) {
     binary(mlx_arctan2, FLOATS(1, -1), FLOATS(1, -1), "array([0.785398, -2.35619], dtype=float32)");
     binary(mlx_logaddexp, FLOATS(0, 1), FLOATS(0, 2), "array([0.693147, 2.31326], dtype=float32)");
     binary(mlx_power, INTS(2, -3), INTS(10, 3), "array([1024, -27], dtype=int32)");
+}
+
+static void test_silu_mul(void **state) {
+    mlx_array r = mlx_array_new(), a = FLOATS(-1, 0, 2), b = INTS(1, 2, 3), four = INTS(1, 2, 3, 4),
+              c = mlx_array_new();
+    OK(keel_silu_mul(&r, a, b, cpu));
+    assert_text(r, "array([-0.268941, 0, 5.28478], dtype=float32)");
+    OK(mlx_astype(&c, b, MLX_COMPLEX64, cpu));
+    FAILS(keel_silu_mul(&r, a, c, cpu), KEEL_EDTYPE,
+          "keel_silu_mul: b is complex64; real numbers are taken");
+    FAILS(keel_silu_mul(&r, c, b, cpu), KEEL_EDTYPE, "a is complex64");
+    FAILS(keel_silu_mul(&r, a, four, cpu), KEEL_ESHAPE, "keel_silu_mul");
+    FAILS(keel_silu_mul(NULL, a, b, cpu), KEEL_EARG, "the result is NULL");
+    FAILS(keel_silu_mul(&r, no_array, b, cpu), KEEL_EARG, "a is an empty array handle");
+    FAILS(keel_silu_mul(&r, a, no_array, cpu), KEEL_EARG, "b is an empty array handle");
+    FAILS(keel_silu_mul(&r, a, b, no_stream), KEEL_EARG, "the stream is an empty handle");
+    assert_text(r, "array([-0.268941, 0, 5.28478], dtype=float32)");
+    mlx_array all[] = {a, b, r, c, four};
+    for (int i = 0; i < 5; i++) mlx_array_free(all[i]);
 }
 
 static void test_whole(void **state) {
@@ -160,6 +181,7 @@ static void test_questions(void **state) {
 }
 
 static void leak_body(void) {
+    test_silu_mul(NULL);
     test_whole(NULL);
     test_bits(NULL);
     test_questions(NULL);
@@ -171,7 +193,8 @@ static void test_no_leak(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_functions), cmocka_unit_test(test_whole), cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_functions), cmocka_unit_test(test_silu_mul),
+        cmocka_unit_test(test_whole),     cmocka_unit_test(test_bits),
         cmocka_unit_test(test_questions), cmocka_unit_test(test_no_leak)};
     return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

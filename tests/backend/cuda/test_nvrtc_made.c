@@ -267,7 +267,7 @@ static const struct {
 #define KL_BINARY(ID, name, builder, function, takes, computes, gives, ...) \
     {KL_OP_##ID, KL_GIVES_##gives == KL_GIVES_BOOLEAN ? COMPARISON : BINARY},
 #include "base/op/op_list.def"
-    {KL_OP_COPY, UNARY}, {KL_OP_ROUND, UNARY}};
+    {KL_OP_COPY, UNARY}, {KL_OP_ROUND, UNARY}, {KL_OP_SILU_MUL, BINARY}};
 enum { N_OPS = sizeof ops / sizeof *ops };
 
 /* Whether the builders make this operation for dtype t. test_other_types has the operations whose
@@ -275,6 +275,7 @@ enum { N_OPS = sizeof ops / sizeof *ops };
 static bool takes(enum kl_op_id op, enum kl_dtype t) {
     if (op == KL_OP_COPY) return true;
     if (op == KL_OP_ROUND) return kl_dtype_is_inexact(t);
+    if (op == KL_OP_SILU_MUL) return kl_dtype_is_float(t);
     if (op == KL_OP_REAL || op == KL_OP_IMAG || op == KL_OP_TO_FP8) return false;
     return kl_op_has_kernel_for(op, t);
 }

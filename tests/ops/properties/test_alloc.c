@@ -32,6 +32,7 @@ static const double number = 1;
     X(exp, kl_exp(out, idx, cpu(), err))                                                           \
     X(add, kl_add(out, m, half, cpu(), err))                                                       \
     X(divide, kl_divide(out, idx, one, cpu(), err))                                                \
+    X(silu_mul, kl_silu_mul(out, idx, half, cpu(), err))                                           \
     X(where, kl_where(out, cond, m, half, cpu(), err))                                             \
     X(sigmoid, kl_sigmoid(out, m, cpu(), err))                                                     \
     X(reciprocal, kl_reciprocal(out, m, cpu(), err))                                               \

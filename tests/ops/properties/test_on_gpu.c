@@ -289,7 +289,7 @@ static const struct {
 #define KL_BINARY(ID, name, builder, function, takes, computes, gives, ulp, device, ...) \
     {#name, builder, device},
 #include "base/op/op_list.def"
-    {"isclose", close_to, 0}};
+    {"silu_mul", kl_silu_mul, 8}, {"isclose", close_to, 0}};
 /* Functions that are exact for real numbers but round more than once for complex64. */
 static bool rounds_complex(const char *name) {
     static const char *const names[] = {"abs", "square", "sqrt", "divide"};

@@ -73,6 +73,7 @@ CASE(do_cast_f16, kl_astype(out, in[0], KL_F16, s, err))
 CASE(do_cast_bool, kl_astype(out, in[0], KL_BOOL, s, err))
 CASE(do_round, kl_round(out, in[0], 0, s, err))
 CASE(do_from_fp8, kl_from_fp8(out, in[0], KL_F32, s, err))
+CASE(do_silu_mul, kl_silu_mul(out, in[0], in[1], s, err))
 CASE(do_where, kl_where(out, in[0], in[1], in[2], s, err))
 CASE(do_reshape, kl_reshape(out, in[0], LIST(4, 6), s, err))
 CASE(do_reshape_scalar, kl_reshape(out, in[0], NULL, 0, s, err))
@@ -350,6 +351,7 @@ static const struct op_case op_cases[] = {
     ROW(CAST, do_cast_bool, NUMBERS, 1, X),
     ROW(ROUND, do_round, FLOATS | BIT(KL_C64), 1, X),
     ROW(FROM_FP8, do_from_fp8, ONLY_F32, 1, {OF(KL_U8, 3, 5), MIXED, 0}),
+    ROW(SILU_MUL, do_silu_mul, FLOATS, 2, {D(2, 3), MIXED, 0}, {D(2, 3), MIXED, 0}),
     ROW(WHERE, do_where, EVERY, 3, {OF(KL_BOOL, 2, 3), MIXED, 0}, {D(2, 3), MIXED, 0},
         {D(2, 3), MIXED, 0}),
     ROW(RESHAPE, do_reshape, EVERY, 1, X),

@@ -57,6 +57,7 @@ static const struct {
 #define KL_UNARY(...)
 #define KL_BINARY(ID, name, builder, ...) NAMED(builder),
 #include "base/op/op_list.def"
+    NAMED(kl_silu_mul),
     NAMED(close_to),
     NAMED(at_least),
     NAMED(where_not_zero),
