@@ -225,7 +225,7 @@ static bool add_run(struct kernel *k, int32_t from) {
 static bool is_function(enum kl_op_id op) {
     const struct kl_op_map m = kl_op_map(op);
     return (m.n_in > 0 && m.computes == KL_COMPUTES_INEXACT) || op == KL_OP_POWER ||
-           op == KL_OP_REMAINDER || op == KL_OP_FLOOR_DIVIDE;
+           op == KL_OP_REMAINDER || op == KL_OP_FLOOR_DIVIDE || op == KL_OP_SILU_MUL;
 }
 
 /* Adds the other nodes of run `from` that must be computed again, and the leaves of all of them.
