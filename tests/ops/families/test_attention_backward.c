@@ -176,7 +176,7 @@ static void gradients_of(struct kl_array **grad, const struct operands *o, bool 
 /* On a device each kind of mask and width compiles kernels of its own. */
 static void check(struct shape s, enum kl_dtype dtype, enum masking masking, bool with_sinks,
                   bool transposed, bool of_mask) {
-    if (getenv("KEEL_TEST_GPU") && !kl_test_takes("kernels", 40)) return;
+    if (getenv("KEEL_TEST_GPU") && !kl_test_takes("kernels", 14)) return;
     struct operands o = make(s, dtype, masking, with_sinks, transposed);
     double *want[N_OPERANDS - 1], most[N_OPERANDS - 1];
     struct kl_array *got[N_OPERANDS - 1];
@@ -336,6 +336,11 @@ static void no_memory(void **state) {
     struct kl_array *q = random_array(KL_F16, SHAPE(1, 2, 40, 8), 1),
                     *k = random_array(KL_F16, SHAPE(1, 2, 50, 8), 1), *out;
     int failures = 0;
+    /* Before the first failure: a device that is used for the first time keeps its kernels. */
+    EXPECT_OK(kl_attention_backward(&out, (struct kl_array *[]){q, k, k}, 1, true, NULL, NULL, q, q,
+                                    where(), &err));
+    EXPECT_OK(kl_eval(&out, 1, &err));
+    kl_array_release(out);
     for (int at = 0;; at++) {
         EXPECT_OK(kl_attention_backward(&out, (struct kl_array *[]){q, k, k}, 1, true, NULL, NULL,
                                         q, q, where(), &err));
