@@ -7,7 +7,7 @@
 # random CALLS: random programs give the same on keel.core and on MLX's mlx.core (after `programs`): CALLS of indexing, half as many of functions and trees.
 # readme: README's commands for a model that talks, in a clean environment; the answer must name Paris.
 # install: what keel-mlx says about installing and removing it; a wheel is made as users make it.
-# Takes libkeel from build/release. Ends with 77 where a package cannot be installed.
+# Takes libkeel from build/release; sanitized builds that of build/asan. Ends with 77 where a package cannot be installed.
 set -eu
 cd "$(dirname "$0")/.."
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
@@ -58,6 +58,7 @@ package() {
 sanitized() {
     local build=$root/build/asan flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1' py
     environment_of package
+    tools/build.sh asan keel
     py=$root/build/python/test/bin/python
     # Only the extension is another one, in a folder that comes before the environment's.
     rm -rf build/python/with-asan
