@@ -194,8 +194,6 @@ if has first; then
     stage "Python package" package
 fi
 if has more; then
-    # Every variant that this machine runs, not only the widest.
-    if [ "$mode" = full ]; then cmake --preset asan -DKEEL_CPU_VARIANTS=host >/dev/null; fi
     stage "ASan and UBSan: build" tools/build.sh asan
     stage "ASan and UBSan" tests asan "$in_sanitizers"
     stage "TSan: build" tools/build.sh tsan
