@@ -14,6 +14,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/driver/empty_driver.h"
+#include "backend/driver/steps.h"
 #include "backend/gpu/gpu_internal.h"
 #include "backend/gpu/lower/lower.h"
 #include "backend/opencl/opencl.h"
@@ -189,22 +190,6 @@ static unsigned open_driver(const char **name) {
 }
 
 /* ---- steps that succeed, or the test fails with the driver's message ---- */
-
-#define WELL(call)                                                 \
-    do {                                                           \
-        struct kl_error *err = NULL;                               \
-        int rc_ = (call);                                          \
-        if (rc_) fail_msg("%d: %s", rc_, err ? err->message : ""); \
-    } while (0)
-/* The call (with &err) must fail with this code, and its message must contain the text. */
-#define ILL(call, code, text)                                                            \
-    do {                                                                                 \
-        struct kl_error *err = NULL;                                                     \
-        assert_int_equal((call), code);                                                  \
-        assert_non_null(err);                                                            \
-        if (!strstr(err->message, text)) fail_msg("no '%s' in: %s", text, err->message); \
-        kl_error_release(err);                                                           \
-    } while (0)
 
 static inline void *new_block(size_t bytes) {
     void *p = NULL;

@@ -76,38 +76,8 @@ static void allocations_of_the_host_may_fail(void **state) {
     assert_true(n_failed > 0);
 }
 
-struct copier {
-    int id;
-    bool ok;
-};
-static void *copy_round(void *arg) {
-    struct copier *c = arg;
-    size_t n = c->id % 2 ? 500 : 700 << 10;
-    unsigned char *a = malloc(n), *b = malloc(n);
-    void *p = NULL;
-    c->ok = drv->ops->alloc(drv, n, &p, NULL) == KL_OK;
-    for (int k = 0; k < 20 && c->ok; k++) {
-        memset(a, c->id * 20 + k, n);
-        c->ok = drv->ops->write(drv, p, 0, a, n, NULL) == KL_OK &&
-                drv->ops->read(drv, p, 0, b, n, NULL) == KL_OK && memcmp(a, b, n) == 0;
-    }
-    if (p) drv->ops->free(drv, p, n);
-    free(a);
-    free(b);
-    return NULL;
-}
-
 static void threads_copy_at_once(void **state) {
-    struct copier c[4];
-    pthread_t t[4];
-    for (int i = 0; i < 4; i++) {
-        c[i].id = i;
-        assert_int_equal(pthread_create(&t[i], NULL, copy_round, &c[i]), 0);
-    }
-    for (int i = 0; i < 4; i++) {
-        pthread_join(t[i], NULL);
-        assert_true(c[i].ok);
-    }
+    copy_on_threads(drv);
 }
 
 /* ---- queues, events, order ---- */
