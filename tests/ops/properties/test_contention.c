@@ -263,9 +263,7 @@ static bool right_sum(const struct slot *s, enum set set, const char *got, int k
     if (all_negative_zero) return g == f.sign;
     if (set == RANDOM)
         return fabsl(value_of(t, g) - sum) <= (long double)n * (long double)f.unit * magnitudes;
-    /* bfloat16, whose denormals are those of float32, is summed in float32. */
-    if (set == DENORMALS && flushes && (t == KL_F32 || t == KL_BF16) && (g & ~f.sign) == 0)
-        return true;
+    if (set == DENORMALS && flushes && t == KL_F32 && (g & ~f.sign) == 0) return true;
     return g == bits_of(t, (double)sum);
 }
 
