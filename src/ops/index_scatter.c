@@ -37,8 +37,14 @@ static int check_updates(const struct kl_array *a, const struct kl_array *update
 /* Whether elements are joined in float32 and rounded once: where more than one update of 16 bits
  * may meet an element, each of many roundings would lose what is small compared with the sum. */
 static bool joins_wide(enum kl_scatter_mode mode, const struct kl_array *a, int64_t updates) {
-    return (mode == KL_SCATTER_ADD || mode == KL_SCATTER_PROD) && updates > 1 &&
+    return (kl_scatter_adds(mode) || mode == KL_SCATTER_PROD) && updates > 1 &&
            kl_dtype_is_float((enum kl_dtype)a->t.dtype) && kl_dtype_size(a->t.dtype) == 2;
+}
+
+/* How float32 values that stand for the array's are joined: the denormals of bfloat16 are those of
+ * float32, which a device may flush where it adds to memory; those of float16 are no denormals. */
+static enum kl_scatter_mode wide_mode(enum kl_scatter_mode mode, const struct kl_array *a) {
+    return mode == KL_SCATTER_ADD && a->t.dtype == KL_BF16 ? KL_SCATTER_ADD_DENORMAL : mode;
 }
 
 static int scatter(struct kl_array **out, enum kl_scatter_mode mode, struct kl_array *a,
@@ -62,6 +68,7 @@ static int scatter(struct kl_array **out, enum kl_scatter_mode mode, struct kl_a
     for (int i = 0; i < shape.ndim; i++) n *= shape.dims[i];
     in[1] = kl_term_cast(&t, updates, dtype);
     if (joins_wide(mode, a, n)) {
+        p.mode = wide_mode(mode, a);
         in[0] = kl_term_cast(&t, a, KL_F32);
         in[1] = kl_term_cast(&t, in[1], KL_F32);
     }
@@ -136,6 +143,7 @@ static int scatter_along(struct kl_array **out, enum kl_scatter_mode mode, struc
     struct kl_array *const met[] = {in[0], in[2]};
     in[1] = KL_TERM(&t, meet_values(&t.made, values, in[2], dtype, s, err));
     if (joins_wide(mode, a, in[2]->t.dims[axis])) {
+        p.mode = wide_mode(mode, a);
         in[0] = kl_term_cast(&t, in[0], KL_F32);
         in[1] = kl_term_cast(&t, in[1], KL_F32);
     }
@@ -272,7 +280,7 @@ static int base_gradient(struct kl_array **out, const struct kl_vjp *v, enum kl_
         factor = KL_TERM(&t, kl_scatter_prod(&t.made, factor, v->in + 2, (size_t)p->n_axes,
                                              v->in[1], p->axes, (size_t)p->n_axes, v->s, err));
         g = kl_term2(&t, kl_multiply, g, kl_term_conjugate(&t, factor));
-    } else if (mode != KL_SCATTER_ADD) {
+    } else if (!kl_scatter_adds(mode)) {
         g = where_chosen(&t, v->in[0], v->out[0], g, v->s, err);
     }
     return kl_terms_end(&t, g, out);
@@ -307,7 +315,7 @@ int kl_vjp_scatter(const struct kl_vjp *v, struct kl_array **grad, struct kl_err
 int kl_vjp_scatter_axis(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_scatter_axis_params *p = v->params;
     struct kl_array *g = v->cotangent[0], *zero;
-    if (v->wanted[0] && p->mode == KL_SCATTER_ADD) grad[0] = kl_array_retain(g);
+    if (v->wanted[0] && kl_scatter_adds(p->mode)) grad[0] = kl_array_retain(g);
     if (v->wanted[0] && p->mode == KL_SCATTER_ASSIGN) {
         KL_TRY(kl_array_new_scalar(&zero, 0, (enum kl_dtype)g->t.dtype, err));
         int rc = kl_put_along_axis(&grad[0], g, v->in[2], zero, p->axis, v->s, err);
@@ -332,7 +340,7 @@ int kl_rebuild_scatter(const struct kl_build *b, struct kl_array **out, struct k
     int n;
     KL_TRY(kl_build_params_list(b, &p, offsetof(struct kl_scatter_buf, axes), sizeof *p.axes,
                                 KL_MAX_NDIM, &n, err));
-    KL_TRY(check_mode(&p.mode, KL_SCATTER_MIN, err));
+    KL_TRY(check_mode(&p.mode, KL_SCATTER_ADD_DENORMAL, err));
     if (b->n_in < 2)
         return kl_fail(err, KL_EARG, "%d inputs are given; scatter takes 2 or more", b->n_in);
     KL_TRY(kl_build_count(p.n_axes, b->n_in - 2, "index arrays", err));
@@ -345,7 +353,8 @@ int kl_rebuild_scatter_axis(const struct kl_build *b, struct kl_array **out,
                             struct kl_error **err) {
     struct kl_scatter_axis_params p;
     KL_TRY(kl_build_params(b, &p, sizeof p, err));
-    KL_TRY(check_mode(&p.mode, KL_SCATTER_ADD, err)); /* the builders make these two */
+    if (p.mode != KL_SCATTER_ADD_DENORMAL) /* the builders make this one and two more */
+        KL_TRY(check_mode(&p.mode, KL_SCATTER_ADD, err));
     KL_TRY(kl_build_axis(p.axis, b->in[0]->t.ndim, err));
     return scatter_along(out, p.mode, b->in[0], b->in[2], b->in[1], p.axis, b->s, err);
 }

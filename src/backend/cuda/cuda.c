@@ -183,6 +183,7 @@ static void fill_driver(struct kl_cuda *d) {
         .has_f64 = true,
         .has_atomic64 = true,
         .has_wide_sums = d->cc >= 90,
+        .flushes_sums = true,
         .merges = true,
         .has_matrix_units = d->cc >= 80,
         .fast_exchange = true,

@@ -243,6 +243,8 @@ struct kl_driver {
     /* The device adds four float32 to memory at once, each atomically
      * (kernels/index_scatter.kl). */
     bool has_wide_sums;
+    /* Its addition of float32 to memory takes denormal numbers for zero, and makes none. */
+    bool flushes_sums;
     /* Single words that go to many places far apart are stored faster by an atomic exchange
      * (kernels/index_scatter.kl). */
     bool fast_exchange;

@@ -18,8 +18,12 @@ enum kl_scatter_mode {
     KL_SCATTER_ADD,
     KL_SCATTER_PROD,
     KL_SCATTER_MAX,
-    KL_SCATTER_MIN
+    KL_SCATTER_MIN,
+    KL_SCATTER_ADD_DENORMAL /* ADD with denormals on every device: of float32 for bfloat16 */
 };
+static inline bool kl_scatter_adds(enum kl_scatter_mode mode) {
+    return mode == KL_SCATTER_ADD || mode == KL_SCATTER_ADD_DENORMAL;
+}
 enum { KL_MAX_SPATIAL = 3 };
 /* The meaning of an output of QUANTIZE. */
 enum kl_quantize_part {

@@ -41,8 +41,8 @@ const char *kl_origin_name(struct kl_origin o) {
 /* One kernel serves several operations of the API; a message must name the operation that the user
  * called. */
 const char *kl_task_name(const struct kl_task *t) {
-    static const char *const scatters[] = {"scatter", "scatter_add", "scatter_prod", "scatter_max",
-                                           "scatter_min"};
+    static const char *const scatters[] = {"scatter",     "scatter_add", "scatter_prod",
+                                           "scatter_max", "scatter_min", "scatter_add"};
     const struct kl_origin o = t->origin;
     const bool same = o.kind == KL_ORIGIN_BATCH && o.op == (uint16_t)t->op;
     if (o.kind && !same) return kl_origin_name(o);
@@ -53,7 +53,7 @@ const char *kl_task_name(const struct kl_task *t) {
     case KL_OP_KERNEL: return ((const struct kl_kernel_params *)t->params)->desc->name;
     case KL_OP_SCATTER: return scatters[((const struct kl_scatter_params *)t->params)->mode];
     case KL_OP_SCATTER_AXIS:
-        if (((const struct kl_scatter_axis_params *)t->params)->mode == KL_SCATTER_ADD)
+        if (kl_scatter_adds(((const struct kl_scatter_axis_params *)t->params)->mode))
             return "scatter_add_axis";
         return kl_op_name(t->op);
     default: return kl_op_name(t->op);

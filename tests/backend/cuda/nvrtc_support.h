@@ -74,6 +74,7 @@ static struct kl_driver driver = {.ops = &nvrtc_ops,
                                   .has_f64 = true,
                                   .has_atomic64 = true,
                                   .has_wide_sums = true,
+                                  .flushes_sums = true,
                                   .fast_exchange = true,
                                   .compiles_cuda = true,
                                   .argument_bytes = 4 << 10};

@@ -175,7 +175,7 @@ static void test_gather_axis(void **state) {
 
 /* ---- scatters ---- */
 
-static const char *const modes[] = {"assign", "add", "prod", "max", "min"};
+static const char *const modes[] = {"assign", "add", "prod", "max", "min", "add_denormal"};
 
 static void scatter(int mode, enum kl_dtype t, enum kl_dtype index, int n_index, int n, int inner,
                     int gap, bool checked) {
@@ -216,8 +216,9 @@ static void scatter_axis(int mode, enum kl_dtype t, enum kl_dtype index, bool ch
 /* SCATTER and SCATTER_AXIS have one source with two entries, so the test compiles them by turns.
  * Deterministic scatters have two launches, so they are compiled for fewer dtypes. */
 static void test_scatter_modes(void **state) {
-    for (int mode = 0; mode < 5; mode++)
+    for (int mode = 0; mode <= KL_SCATTER_ADD_DENORMAL; mode++)
         for (int t = 0; t < KL_N_DTYPES; t++) {
+            if (mode == KL_SCATTER_ADD_DENORMAL && t != KL_F32) continue;
             bool sample = of_each_class((enum kl_dtype)t), common = mode <= KL_SCATTER_ADD;
             if (kl_deterministic() && mode != KL_SCATTER_ADD && !sample) continue;
             for (int k = 0; k < (sample && common && !kl_deterministic() ? 2 : 1); k++) {
@@ -253,6 +254,8 @@ static void test_scatter_moves(void **state) {
             if (kl_deterministic()) /* more than 2^31 places, which need wide sort keys */
                 scatter(add, widths[w], KL_I64, 1, FEW, inner, 1 << 26, w % 2);
         }
+    for (int inner = 1; inner <= 4; inner += 3)
+        scatter(KL_SCATTER_ADD_DENORMAL, KL_F32, KL_I32, 1, MANY, inner, 1, true);
 }
 
 /* ---- element-wise ---- */

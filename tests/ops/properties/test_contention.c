@@ -355,6 +355,19 @@ static void check(const struct job *j, struct kl_stream *on, const char *got) {
     }
 }
 
+/* Along the only axis, so each update is one element of the indices. */
+static void run_along_axis(const struct job *j, struct kl_stream *s) {
+    struct kl_array *base, *updates, *index, *out, *keep;
+    int slots = SLOTS;
+    OK(kl_array_new_data(&base, j->base, j->t, 1, &slots, &err));
+    OK(kl_array_new_data(&updates, j->updates, j->t, 1, &j->n, &err));
+    OK(kl_array_new_data(&index, j->slot, KL_I32, 1, &j->n, &err));
+    OK(kl_scatter_add_axis(&out, base, index, updates, 0, s, &err));
+    check(j, s, read_elements(out, s, &keep, "scatter_add_axis"));
+    struct kl_array *release[] = {base, updates, index, out, keep};
+    for (int i = 0; i < 5; i++) kl_array_release(release[i]);
+}
+
 static void run_job(const struct job *j, struct kl_stream *s) {
     struct kl_array *base, *updates, *index, *out, *keep;
     int slots = SLOTS, shape[2] = {j->n, 1};
@@ -399,6 +412,26 @@ static void on_the_device(void **state) {
     run_all(gpu_stream);
 }
 
+/* Sums of bfloat16 keep denormals on every device. One whose sums of float32 flush them has a way
+ * for many updates, and another where large numbers are among them: here in a slot that has no
+ * updates. */
+static void many_sums_of_bfloat16(void **state) {
+    static struct job j;
+    static const enum set sets[] = {EXACT, RANDOM, NANS, DENORMALS, DENORMALS};
+    for (int k = 0; k < 5; k++) {
+        rng = (uint64_t)(9000 + k);
+        j.t = KL_BF16;
+        j.mode = ADD;
+        j.set = sets[k];
+        j.spread = true;
+        j.n = MANY;
+        fill(&j);
+        if (k == 4) put(KL_BF16, j.base, 0, bits_of(KL_BF16, 0x1p100));
+        run_job(&j, gpu_stream);
+        run_along_axis(&j, gpu_stream);
+    }
+}
+
 /* OpenCL 1.2 does not promise a 64-bit compare-and-swap. Here the device works without it, and the
  * kernels are compiled without the name of that extension. */
 static void on_a_device_without_64_bit_atomics(void **state) {
@@ -418,6 +451,7 @@ static void on_a_device_without_64_bit_atomics(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_the_cpu),
+        cmocka_unit_test(many_sums_of_bfloat16),
         cmocka_unit_test(on_the_device),
         cmocka_unit_test(on_a_device_without_64_bit_atomics),
     };

@@ -152,6 +152,7 @@ static kl_join_fn *const joins[][KL_N_DTYPES] = {
     [KL_SCATTER_PROD] = JOINS(prod, u8, u16, u32, u64),
     [KL_SCATTER_MAX] = JOINS(max, i8, i16, i32, i64),
     [KL_SCATTER_MIN] = JOINS(min, i8, i16, i32, i64),
+    [KL_SCATTER_ADD_DENORMAL] = JOINS(add, u8, u16, u32, u64),
 };
 
 static void assign_1(char *dst, int64_t ds, const char *src, int64_t ss, int64_t n) {

@@ -43,12 +43,13 @@ static char *source(void *ctx) {
             "#define EXCHANGE %d\n",
             v->exchange);
     else if (v->scatter)
-        n +=
-            (size_t)snprintf(head + n, room - n,
-                             "#define T %s\n#define T_ID %d\n#define C %s\n#define T_BYTES %d\n"
-                             "#define MODE %d\n#define SERIAL %d\n#define ORDERED %d\n",
-                             kl_dialect_type(v->dtype), v->dtype, kl_dialect_compute_type(v->dtype),
-                             (int)kl_dtype_size(v->dtype), v->mode, v->serial, v->ordered);
+        n += (size_t)snprintf(head + n, room - n,
+                              "#define T %s\n#define T_ID %d\n#define C %s\n#define T_BYTES %d\n"
+                              "#define MODE %d\n#define SERIAL %d\n#define ORDERED %d\n"
+                              "#define DENORMALS %d\n",
+                              kl_dialect_type(v->dtype), v->dtype,
+                              kl_dialect_compute_type(v->dtype), (int)kl_dtype_size(v->dtype),
+                              v->mode, v->serial, v->ordered, v->denormals);
     if (v->ordered)
         n += (size_t)snprintf(head + n, room - n, "#define KEY %s\n#define LAST_KEY %s\n",
                               kl_dialect_type(v->key),
@@ -297,6 +298,7 @@ static int axis_space(void *ctx, const struct kl_space *space, const int64_t *of
         args[n++] = KL_KARG_PTR(j->keys, kl_dtype_size(j->v.key));
         args[n++] = KL_KARG(offsets[0]);
     }
+    if (j->flags) args[n++] = KL_KARG_PTR(j->flags, sizeof(uint32_t));
     j->first += s.n;
     if (j->first <= j->r.begin || first >= j->r.end) return KL_OK;
     return kl_indexed_emit(j->e, &j->v, j->v.scatter ? "scatter_axis" : "gather_axis", s.n, args,

@@ -29,8 +29,9 @@ struct kl_indexed_variant {
     uint8_t item;  /* bytes moved or added in one access; 0: one element */
     uint8_t each;  /* items per work-item; 0: SERIAL or ORDERED */
     uint8_t dtype, mode, serial, ordered, exchange; /* for scatters */
-    uint8_t key;                                    /* for ORDERED: the dtype of the keys */
-    uint8_t last; /* the kernel of index_scatter_last.kl; 0: none */
+    uint8_t denormals; /* how sums keep denormal numbers (index_scatter.kl); 0: they need not */
+    uint8_t key;       /* for ORDERED: the dtype of the keys */
+    uint8_t last;      /* the kernel of index_scatter_last.kl; 0: none */
 };
 
 /* The index positions of one launch. */
@@ -55,7 +56,8 @@ struct kl_axis_job {
     const struct kl_arg *array, *index, *values; /* values: the updates of a scatter */
     void *out;
     int64_t first;
-    char *keys; /* for ORDERED */
+    char *keys;  /* for ORDERED */
+    void *flags; /* of index_scatter_sums.kl */
 };
 
 static inline struct kl_index_range kl_index_positions(const struct kl_command *c,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/gpu/lower/index.h"
+#include "backend/gpu/lower/kernels.h"
 #include "base/op/deterministic.h"
 #include "base/op/op_params.h"
 
@@ -18,6 +19,65 @@ enum {
     PER_SLICE = 6,
 };
 
+/* ---- sums that keep denormal numbers, on a device whose sums flush them ----
+ *
+ * Few updates are joined by compare-and-swap. Where there are many, work-items would wait for each
+ * other too long. A first kernel finds whether there are numbers so small that a sum may be
+ * denormal; if so the array is multiplied by 2^24 before the device adds multiples by 2^24, and
+ * divided after: that is exact. Only where other numbers are too large for it compare-and-swap
+ * remains. */
+enum { NO_MATTER, BY_FLAGS, BY_SWAP };
+enum { SUMS_LOCAL = 256, SUMS_EACH = 8, SUMS_GROUPS = 16, MANY_SUMS = 1 << 16 };
+const struct kl_family kl_family_scatter_sums = {.name = "scatter_sums",
+                                                 .source = kl_source_index_scatter_sums};
+
+/* Sets what the kernel does with an element. */
+static void set_mode(const struct kl_emit *e, struct kl_indexed_variant *v,
+                     enum kl_scatter_mode mode, int64_t updates) {
+    v->mode = kl_scatter_adds(mode) ? KL_SCATTER_ADD : (uint8_t)mode;
+    if (mode == KL_SCATTER_ADD_DENORMAL && e->driver->flushes_sums && !kl_deterministic())
+        v->denormals = updates < MANY_SUMS ? BY_SWAP : BY_FLAGS;
+}
+
+/* A kernel over the elements of an array; factor 0: find_extremes. */
+struct sums {
+    struct kl_emit *e;
+    const struct kl_arg *array;
+    void *flags;
+    float factor;
+};
+
+static int sums_of_space(void *ctx, const struct kl_space *space, const int64_t *offsets) {
+    const struct sums *x = ctx;
+    struct kl_space s = *space;
+    const float *data = x->array->data;
+    struct kl_karg args[] = {KL_KARG(s), KL_KARG_PTR(data ? data + offsets[0] : NULL, sizeof *data),
+                             KL_KARG_PTR(x->flags, sizeof(uint32_t)), KL_KARG(x->factor)};
+    int64_t each = SUMS_LOCAL * SUMS_EACH, groups = (s.n + each - 1) / each;
+    int64_t most = (int64_t)x->e->driver->n_units * SUMS_GROUPS;
+    return kl_emit(x->e, &kl_family_scatter_sums, NULL,
+                   x->factor != 0 ? "scale_sums" : "find_extremes", groups < most ? groups : most,
+                   SUMS_LOCAL, args, x->factor != 0 ? 4 : 3);
+}
+
+static int each_sum(struct kl_emit *e, const struct kl_arg *array, void *flags, float factor) {
+    struct sums x = {e, array, flags, factor};
+    const int64_t *strides = array->strides;
+    return kl_space_each(array->ndim, array->dims, 1, &strides, sums_of_space, &x);
+}
+
+static int begin_sums(struct kl_emit *e, const struct kl_arg *out, const struct kl_arg *updates,
+                      void *flags) {
+    KL_TRY(kl_emit_fill(e, flags, sizeof(uint32_t), 2, 0));
+    KL_TRY(each_sum(e, out, flags, 0));
+    KL_TRY(each_sum(e, updates, flags, 0));
+    return each_sum(e, out, flags, 0x1p24f);
+}
+
+static int end_sums(struct kl_emit *e, const struct kl_arg *out, void *flags) {
+    return each_sum(e, out, flags, 0x1p-24f);
+}
+
 /* Copies the base to out, unless both are the same memory; only the first launch of the operation
  * does so. */
 static int copy_base(struct kl_emit *e, const struct kl_command *c) {
@@ -29,9 +89,10 @@ static int copy_base(struct kl_emit *e, const struct kl_command *c) {
 
 /* Whether one work-item must do all joins one after another: joins of 64 bits on a device without
  * 64-bit atomics. */
-static bool must_be_serial(const struct kl_driver *d, enum kl_dtype dtype, int mode) {
+static bool must_be_serial(const struct kl_driver *d, enum kl_dtype dtype,
+                           enum kl_scatter_mode mode) {
     return !d->has_atomic64 && kl_dtype_size(dtype) == 8 && mode != KL_SCATTER_ASSIGN &&
-           !(dtype == KL_C64 && mode == KL_SCATTER_ADD);
+           !(dtype == KL_C64 && kl_scatter_adds(mode));
 }
 
 /* ---- the deterministic mode: sorted updates ----
@@ -172,9 +233,10 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_scatter_params *p = c->params;
     const struct kl_arg *out = &c->args[c->n_in], *updates = &c->args[1],
                         *flats[KL_INDEX_ARRAYS + 1];
-    struct kl_indexed_variant v = {.scatter = 1, .dtype = out->dtype, .mode = (uint8_t)p->mode};
+    struct kl_indexed_variant v = {.scatter = 1, .dtype = out->dtype};
     struct kl_indexed x = {0};
     const void *rows[KL_INDEX_ARRAYS + 1];
+    set_mode(e, &v, p->mode, updates->size);
     KL_TRY(check_f64(e, out->dtype));
     KL_TRY(copy_base(e, c));
     if (out->size == 0 || updates->size == 0) return kl_indexed_check(e, c, out);
@@ -187,9 +249,10 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     flats[v.n_index] = updates;
     int64_t items = x.n * x.inner;
     struct ordered o = {0};
-    char *keys = NULL; /* or the table of assign_last */
+    char *keys = NULL; /* or the table of assign_last, or the flags of sums */
     bool last = only_last(e, &v, &x, p->mode, x.inner * (int64_t)kl_dtype_size(out->dtype));
     v.ordered = kl_deterministic() && !last;
+    if (v.denormals == BY_FLAGS) o.bytes = 2 * sizeof(uint32_t);
     if (last) o.bytes = (size_t)places_of(&x, v.n_index) * sizeof(uint32_t);
     if (v.ordered) {
         bool whole = slices_are_apart(&x, v.n_index);
@@ -206,8 +269,8 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
         v.exchange =
             e->driver->fast_exchange && v.item == 4 && x.inner == 1 && out->size >= MANY_PLACES;
         items = x.n * x.inner;
-    } else if (p->mode == KL_SCATTER_ADD && out->dtype == KL_F32 && !v.ordered &&
-               e->driver->has_wide_sums) {
+    } else if (v.mode == KL_SCATTER_ADD && out->dtype == KL_F32 && !v.ordered &&
+               v.denormals != BY_SWAP && e->driver->has_wide_sums) {
         struct kl_indexed wide = x;
         if (kl_indexed_widen(&wide, v.n_index, sizeof(float), KL_MAX_ITEM, rows[v.n_index],
                              out->data) == KL_MAX_ITEM) {
@@ -243,6 +306,12 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
         args[n++] = KL_KARG_PTR(keys, kl_dtype_size(v.key));
         args[n++] = KL_KARG(shift);
     }
+    if (v.denormals == BY_FLAGS) {
+        args[n++] = KL_KARG_PTR(keys, sizeof(uint32_t));
+        KL_TRY(begin_sums(e, out, updates, keys));
+        KL_TRY(kl_indexed_emit_slices(e, &v, "scatter", &x, item, args, n));
+        return end_sums(e, out, keys);
+    }
     if (!v.ordered) return kl_indexed_emit_slices(e, &v, "scatter", &x, item, args, n);
     KL_TRY(kl_indexed_emit(e, &v, "scatter", items, args, n));
     return join_in_order(e, &v, &x, &o, keys, out->data, of_these.value);
@@ -250,14 +319,14 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
 
 static int scatter_axis(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_scatter_axis_params *p = c->params;
-    struct kl_axis_job j = {
-        .e = e,
-        .c = c,
-        .array = &c->args[3],
-        .values = &c->args[1],
-        .index = &c->args[2],
-        .out = c->args[3].data,
-        .v = {.scatter = 1, .dtype = c->args[3].dtype, .mode = (uint8_t)p->mode}};
+    struct kl_axis_job j = {.e = e,
+                            .c = c,
+                            .array = &c->args[3],
+                            .values = &c->args[1],
+                            .index = &c->args[2],
+                            .out = c->args[3].data,
+                            .v = {.scatter = 1, .dtype = c->args[3].dtype}};
+    set_mode(e, &j.v, p->mode, j.values->size);
     if (p->mode == KL_SCATTER_ASSIGN && !kl_deterministic()) {
         j.v.item = (uint8_t)kl_dtype_size(j.array->dtype);
         j.v.dtype = 0;
@@ -268,6 +337,12 @@ static int scatter_axis(struct kl_emit *e, const struct kl_command *c) {
     j.v.ordered = kl_deterministic();
     j.v.serial = !j.v.ordered && must_be_serial(e->driver, j.array->dtype, p->mode);
     if (!j.v.ordered && !j.v.serial) j.v.each = 1;
+    if (j.v.denormals == BY_FLAGS) {
+        KL_TRY(kl_emit_workspace(e, 2 * sizeof(uint32_t), &j.flags));
+        KL_TRY(begin_sums(e, j.array, j.values, j.flags));
+        KL_TRY(kl_indexed_along_axis(&j, p->axis));
+        return end_sums(e, j.array, j.flags);
+    }
     if (!j.v.ordered) return kl_indexed_along_axis(&j, p->axis);
     const void *values;
     struct ordered o = {0};

@@ -174,7 +174,7 @@ static void by_buckets(void **state) {
     int32_t *i = malloc(N * sizeof *i);
     for (int d = 0; d < KL_N_DTYPES; d++)
         for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
-            for (int mode = KL_SCATTER_ASSIGN; mode <= KL_SCATTER_MIN; mode++) {
+            for (int mode = KL_SCATTER_ASSIGN; mode <= KL_SCATTER_ADD_DENORMAL; mode++) {
                 int rows = cases[c].rows, width = cases[c].width, n = cases[c].n;
                 struct {
                     enum kl_scatter_mode mode;

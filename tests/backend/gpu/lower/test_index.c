@@ -224,7 +224,7 @@ static void position_ranges(void **state) {
 static void scatters(void **state) {
     static const enum kl_dtype of_width[] = {KL_U8, KL_I16, KL_I32, KL_I64};
     static const int rows[] = {1, 3, 16};
-    for (int mode = KL_SCATTER_ASSIGN; mode <= KL_SCATTER_MIN; mode++)
+    for (int mode = KL_SCATTER_ASSIGN; mode <= KL_SCATTER_ADD_DENORMAL; mode++)
         for (int width = 0; width < 4; width++) {
             if (mode > KL_SCATTER_ADD && width != mode % 4) continue;
             for (int r = 0; r < 3; r++) {
