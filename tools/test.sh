@@ -17,10 +17,10 @@ slowest=$(mktemp) spent=$(mktemp) log_of_environment=$(mktemp) log_of_model=$(mk
 trap 'rm -f "$slowest" "$spent" "$log_of_environment" "$log_of_model"' EXIT
 if [ "$mode" = full ]; then
     unset KEEL_TEST_QUICK_KERNELS
-    in_release= in_sanitizers= in_python= seeds=10 tokens=64 calls=20000
+    in_release= in_sanitizers= in_python= seeds=10 tokens=64 calls=20000 fuzz_seconds=60
 else
     export KEEL_TEST_QUICK_KERNELS=1 # kernels of GPUs are compiled without optimisation
-    in_release=kernels/3 in_sanitizers=kernels/9,cpu in_python=python/4 seeds=1 tokens=16 calls=1500
+    in_release=kernels/3 in_sanitizers=kernels/27,cpu in_python=python/4 seeds=1 tokens=16 calls=1500 fuzz_seconds=10
 fi
 start_all=$SECONDS
 has() { # what the mode includes: "first" is `make test`, "more" is `make test-more`
@@ -83,7 +83,7 @@ tests() { # tests PRESET WHAT-IS-SAMPLED [ctest arguments], after build
 fuzz_one() { # target: for a while, from its corpus, without writing into it
     local found log status
     found=$(mktemp -d)
-    log=$("$1" -max_total_time="${KEEL_FUZZ_SECONDS:-20}" -rss_limit_mb=2048 -timeout=10 -artifact_prefix="$found/" "$found" \
+    log=$("$1" -max_total_time="${KEEL_FUZZ_SECONDS:-$fuzz_seconds}" -rss_limit_mb=2048 -timeout=10 -artifact_prefix="$found/" "$found" \
         "fuzz/corpus/$(basename "$1" | sed 's/^fuzz_//')" 2>&1)
     status=$?
     tail -n 4 <<<"$log"
@@ -92,6 +92,7 @@ fuzz_one() { # target: for a while, from its corpus, without writing into it
     echo "$(basename "$1"): nothing found"
 }
 export -f fuzz_one
+export fuzz_seconds
 
 fuzz() { # as many targets at once as there are processors
     find build/fuzz/fuzz -maxdepth 1 -type f -executable -name 'fuzz_*' -print0 |
