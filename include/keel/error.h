@@ -50,7 +50,8 @@ enum keel_code {
     KEEL_ECOMPILE = -23,     /* the source of a kernel does not compile */
     KEEL_ETRACE = -24,       /* an argument of a transformed function is used where it cannot be */
     /* the thread's hook ended the wait (keel/wait.h); the value may still become ready */
-    KEEL_EINTERRUPTED = -25
+    KEEL_EINTERRUPTED = -25,
+    KEEL_EMATRIX = -26
 };
 
 /* Which optional fields of keel_error_info are set; the other ones are 0. */

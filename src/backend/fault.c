@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/op/index.h"
+#include "base/op/launch.h"
 #include "base/value/out_of_range.h"
 
 /* Writes "at position 7" or "lane 3, at position 7"; returns the position within the lane. */
@@ -69,12 +70,47 @@ static int fail(struct kl_error **err, enum kl_op_id op, const char *name, struc
                         index, (long long)info.axis, (long long)site.axis_size, place, on);
 }
 
+/* Says how the matrix fails; the text follows its name. */
+static const char *wrong_with(enum kl_op_id op, int64_t kind) {
+    if (kind == KL_MATRIX_HAS_NAN) return "has an element that is NaN or infinite";
+    switch (op) {
+    case KL_OP_CHOLESKY: return "is not positive definite";
+    case KL_OP_SVD:
+    case KL_OP_PINV: return "has singular values to which the iterations did not converge";
+    case KL_OP_EIGH:
+    case KL_OP_EIG: return "has eigenvalues to which the iterations did not converge";
+    default: return "is singular";
+    }
+}
+
+static int fail_matrix(struct kl_error **err, enum kl_op_id op, const char *name,
+                       struct kl_origin origin, int n_in, struct kl_tensor *const *in,
+                       int64_t position, int64_t stream) {
+    const int64_t matrices = kl_fault_positions(op, n_in, in) / KL_MATRIX_POSITIONS;
+    const int64_t in_lane = origin.lanes > 0 ? matrices / origin.lanes : matrices;
+    const int64_t matrix = position / KL_MATRIX_POSITIONS;
+    const char *wrong = wrong_with(op, position % KL_MATRIX_POSITIONS);
+    char lane[48] = "", number[64] = "the matrix";
+    if (in_lane != matrices)
+        snprintf(lane, sizeof lane, "lane %lld, ", (long long)(matrix / in_lane));
+    if (in_lane > 1)
+        snprintf(number, sizeof number, "matrix %lld of the batch", (long long)(matrix % in_lane));
+    struct kl_error_info info = {.code = KL_EMATRIX,
+                                 .op = name,
+                                 .has = KL_HAS_INDEX | KL_HAS_STREAM,
+                                 .index = in_lane ? matrix % in_lane : matrix,
+                                 .stream = stream};
+    return kl_fail_info(err, &info, "%s: %s%s %s", name, lane, number, wrong);
+}
+
 int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name,
                   struct kl_origin origin, const void *params, int n_in,
                   struct kl_tensor *const *in, int64_t position, int64_t stream,
                   bool (*read)(void *ctx, int input, int64_t element_offset, int64_t *value),
                   void *ctx) {
     struct kl_error *first = NULL;
+    if (kl_op_flags(op) & KL_OPF_OF_MATRICES)
+        return fail_matrix(err, op, name, origin, n_in, in, position, stream);
     if (!kl_out_of_range_zero())
         return fail(err, op, name, origin, params, n_in, in, position, stream, read, ctx);
     if (!kl_out_of_range_count()) return KL_OK;
@@ -84,6 +120,11 @@ int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name,
 }
 
 int64_t kl_fault_positions(enum kl_op_id op, int n_in, struct kl_tensor *const *in) {
+    if (kl_op_flags(op) & KL_OPF_OF_MATRICES) {
+        int64_t batch = 1;
+        for (int i = 0; i < in[0]->ndim - 2; i++) batch *= in[0]->dims[i];
+        return batch * KL_MATRIX_POSITIONS;
+    }
     int first = op == KL_OP_GATHER || op == KL_OP_GATHER_AXIS ? 1 : 2;
     int ndim = 0;
     for (int i = first; i < n_in; i++)

@@ -5,7 +5,8 @@
 /* Sets *err to KL_EINDEX with index, axis, axis size, position and stream, and returns the code.
  * Axis and position are those of the operation that the user wrote, in the lane that the message
  * gives. With KEEL_OUT_OF_RANGE=zero (out_of_range.h) it counts the operation instead, leaves
- * *err alone and returns KL_OK.
+ * *err alone and returns KL_OK. Operations on matrices (KL_OPF_OF_MATRICES) fail always, with
+ * KL_EMATRIX; index is that of the matrix in the batch.
  * `read` reads the index values (see base/op/index.h); without them the error has only the
  * position. */
 int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name,
@@ -15,5 +16,5 @@ int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name,
                   void *ctx);
 
 /* The number of positions of a checked operation: the size of the common shape of its index arrays
- * (1 when there are none). */
+ * (1 when there are none), or KL_MATRIX_POSITIONS for each matrix of the batch. */
 int64_t kl_fault_positions(enum kl_op_id op, int n_in, struct kl_tensor *const *in);

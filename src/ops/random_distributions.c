@@ -3,9 +3,10 @@
  * do not depend on the last bit of a transcendental function. */
 #include <math.h>
 
+#include "base/alloc.h"
 #include "ops/build/deferred.h"
-#include "ops/build/build.h"
 #include "ops/build/meet.h"
+#include "ops/linalg.h"
 #include "ops/ops.h"
 #include "ops/build/terms.h"
 #include "ops/build/views.h"
@@ -350,31 +351,34 @@ static int check_batch(const struct kl_array *a, int n, const struct kl_shape *t
                           KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT(to->ndim, to->dims));
 }
 
-/* F with F F' = a. The CPU computes it for every device: the matrices are small, and each of them
- * is one chain of dependent steps. */
-static int factor(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-                  struct kl_error **err) {
-    const bool is_here = kl_stream_device_type(s) == KL_CPU;
-    struct kl_stream *host;
-    struct kl_array *f;
+/* The symmetric square roots of symmetric positive semi-definite matrices: u sqrt(s) vt. The CPU
+ * computes the factors for every device. */
+static struct kl_array *square_root(struct kl_terms *t, struct kl_array *a) {
+    struct kl_array **f = NULL, *u, *values, *vt;
+    struct kl_stream *host = NULL;
+    size_t n = 0;
+    if (t->rc) return NULL;
+    const bool is_here = kl_stream_device_type(t->s) == KL_CPU;
     if (is_here)
-        host = kl_stream_retain(s);
-    else
-        KL_TRY(kl_stream_default(&host, KL_CPU, 0, err));
-    int rc = kl_array_op1(
-        &f, &(struct kl_operation){.op = KL_OP_FACTOR, .stream = host, .in = &a, .n_in = 1}, KL_F32,
-        a->t.ndim, a->t.dims, err);
+        host = kl_stream_retain(t->s);
+    else if ((t->rc = kl_stream_default(&host, KL_CPU, 0, t->err)))
+        return NULL;
+    const struct kl_origin before = kl_alias_set(KL_ALIAS_MULTIVARIATE_NORMAL);
+    t->rc = kl_matrix_parts(&f, &n, KL_FACTORS_SVD, a, false, host, t->err);
+    kl_origin_set(before);
     kl_stream_release(host);
-    if (rc || is_here) {
-        *out = rc ? NULL : f;
-        return rc;
-    }
-    rc = kl_copy(out, f, s, err);
-    kl_array_release(f);
-    return rc;
+    for (size_t i = 0; i < n; i++) t->all[t->n++] = f[i];
+    if (t->rc) return NULL;
+    u = f[0];
+    values = f[1];
+    vt = f[2];
+    kl_free(f);
+    values = kl_term(t, kl_sqrt, values);
+    values = KL_TERM(t, kl_expand_dims(&t->made, values, -2, t->s, t->err));
+    return kl_term2(t, kl_matmul, kl_term2(t, kl_multiply, u, values), vt);
 }
 
-/* mean + F z, with F F' = cov and normal numbers z. */
+/* mean + z F, where F is the symmetric square root of cov and z are normal numbers. */
 int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
                                   struct kl_array *cov, const int *shape, size_t shape_num,
                                   int dtype, struct kl_array *key, struct kl_stream *s,
@@ -396,8 +400,7 @@ int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
     struct kl_array *z =
         KL_TERM(&t, kl_random_normal(&t.made, to.dims, (size_t)to.ndim, KL_F32, 0, 1, key, s, err));
     struct kl_array *a = KL_TERM(&t, kl_cast_to(&t.made, cov, KL_F32, s, err));
-    struct kl_array *f = KL_TERM(&t, factor(&t.made, a, s, err));
-    f = KL_TERM(&t, kl_swapaxes(&t.made, f, -1, -2, s, err));
+    struct kl_array *f = square_root(&t, a);
     bool batch = cov->t.ndim > 2;
     if (batch) z = KL_TERM(&t, kl_expand_dims(&t.made, z, -2, s, err));
     struct kl_array *x = KL_TERM(&t, kl_matmul(&t.made, z, f, s, err));
@@ -405,19 +408,4 @@ int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
     struct kl_array *m = KL_TERM(&t, kl_cast_to(&t.made, mean, KL_F32, s, err));
     x = KL_TERM(&t, kl_add(&t.made, x, m, s, err));
     return kl_terms_end(&t, x, out);
-}
-
-/* ---- made again ---- */
-int kl_rebuild_factor(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
-    struct kl_array *a = b->in[0];
-    KL_TRY(kl_build_no_params(b, err));
-    KL_TRY(kl_check_stream(b->s, err));
-    if (a->t.dtype != KL_F32)
-        return kl_fail(err, KL_EDTYPE, "the matrices are %s; float32 is taken",
-                       kl_dtype_name((enum kl_dtype)a->t.dtype));
-    const int n = a->t.ndim;
-    if (n < 2 || a->t.dims[n - 2] != a->t.dims[n - 1])
-        return kl_fail(err, KL_ESHAPE, "an array of shape %s; square matrices are taken",
-                       KL_SHAPE_TEXT_OF(a));
-    return factor(out, a, b->s, err);
 }

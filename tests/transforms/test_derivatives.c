@@ -180,6 +180,9 @@ static bool alike(const struct kl_array *a, const struct kl_array *b) {
 static void move_to(struct subject *f, enum point point) {
     for (int k = 0; k < f->n; k++) {
         struct kl_array **x = &f->in[f->which[k]], *first = f->in[f->which[0]], *moved;
+        /* Zeros have no inverse, and their factors no gradient. */
+        if (kl_op_flags(f->c.op) & KL_OPF_OF_MATRICES || f->c.op == KL_OP_LU || f->c.op == KL_OP_QR)
+            continue;
         if (point == ALL_EQUAL && k > 0 && alike(*x, first))
             moved = kl_array_retain(first);
         else if (k == (point == SECOND_ZERO) && point >= FIRST_ZERO)

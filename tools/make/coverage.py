@@ -52,6 +52,13 @@ def call(name, *args):
     return out
 
 
+def pair(name, *args):
+    """The first of two results."""
+    second = lib.mlx_array_new()
+    made.append(second)
+    return call(name, C.byref(second), *args)
+
+
 def array(values, shape, dtype):
     v = (C.c_float * len(values))(*values)
     a = lib.mlx_array_new_data(v, ints(*shape), len(shape), DTYPES.index("float32"))
@@ -121,6 +128,15 @@ FAMILIES = [
         ("segmented_mm", lambda d, s: call("segmented_mm", m(d), m(d), array([0, 2], (1, 2), "int32"), s)),
         ("block_masked_mm", lambda d, s: call("block_masked_mm", m(d), m(d), 32, NONE, NONE, NONE, s)),
         ("scaled_dot_product_attention", lambda d, s: call("fast_scaled_dot_product_attention", array([1, 0, 1, 1], (1, 1, 2, 2), d), array([1, 0, 1, 1], (1, 1, 2, 2), d), array([1, 0, 1, 1], (1, 1, 2, 2), d), C.c_float(1), b"", NONE, NONE, s))]),
+    ("Linear algebra", "results of the plain C and of LAPACK, tested by their products", [
+        ("linalg." + n, lambda d, s, n=n: call("linalg_" + n, m(d), s)) for n in "inv pinv eigvals".split()] + [
+        ("linalg." + n, lambda d, s, n=n: call("linalg_" + n, array([2, 0, 0, 1], (2, 2), d), FALSE, s)) for n in "tri_inv cholesky cholesky_inv".split()] + [
+        ("linalg.solve", lambda d, s: call("linalg_solve", m(d), m(d), s)), ("linalg.solve_triangular", lambda d, s: call("linalg_solve_triangular", m(d), m(d), FALSE, s)),
+        ("linalg.qr", lambda d, s: pair("linalg_qr", m(d), s)), ("linalg.lu_factor", lambda d, s: pair("linalg_lu_factor", m(d), s)),
+        ("linalg.eig", lambda d, s: pair("linalg_eig", m(d), s)), ("linalg.eigh", lambda d, s: pair("linalg_eigh", m(d), C.c_char_p(b"L"), s)),
+        ("linalg.eigvalsh", lambda d, s: call("linalg_eigvalsh", m(d), C.c_char_p(b"L"), s)), ("linalg.svd, linalg.norm nuc", lambda d, s: call("linalg_norm_matrix", m(d), C.c_char_p(b"nuc"), None, C.c_size_t(0), FALSE, s)),
+        ("linalg.norm", lambda d, s: call("linalg_norm_l2", m(d), None, C.c_size_t(0), FALSE, s)), ("linalg.cross", lambda d, s: call("linalg_cross", array([1, 0, 1], (3,), d), array([0, 1, 1], (3,), d), -1, s)),
+        ("keel_linalg_det", lambda d, s: call("keel_linalg_det", m(d), s)), ("keel_linalg_slogdet", lambda d, s: pair("keel_linalg_slogdet", m(d), s))]),
     ("Random numbers", "bits exact; distributions 1 ulp [4 ulp]", [
         ("uniform", lambda d, s: call("random_uniform", array([0], (), "float32"), array([1], (), "float32"), ints(5), C.c_size_t(1), DTYPES.index(d), NONE, s)),
         ("normal", lambda d, s: call("random_normal", ints(5), C.c_size_t(1), DTYPES.index(d), C.c_float(0), C.c_float(1), NONE, s)),
@@ -134,7 +150,7 @@ WITHOUT = [
     ("view", "vjp", "bits have no gradient"),
     ("argmax argmin argsort argpartition", "vjp", "positions are integers"),
     ("random_bits", "vjp", "keys and bits are integers"),
-    ("random_multivariate_normal", "vjp", "there is no rule for the factor of a covariance matrix"),
+    ("eig", "vjp", "there is no rule for eigenvectors of matrices that are not symmetric"),
     ("stop_gradient", "vjp", "that is what it is for"),
     ("arange", "vjp vmap", "it has no inputs"),
     ("argument", "vmap build", "a transform puts it in the place of an input"),

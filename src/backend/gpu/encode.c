@@ -318,7 +318,8 @@ static int launch_commands(struct kl_command_buffer *cb, struct kl_gpu_op *op, s
 
 /* The number of the operation's own fault words that make its outputs fail. */
 static int own_taints(const struct kl_gpu_op *op) {
-    const bool of_indices = op->op != KL_OP_KERNEL && op->op != KL_OP_CALL;
+    const bool of_indices = op->op != KL_OP_KERNEL && op->op != KL_OP_CALL &&
+                            !(kl_op_flags(op->op) & KL_OPF_OF_MATRICES);
     return of_indices && kl_out_of_range_zero() ? 0 : op->n_words;
 }
 

@@ -3,13 +3,19 @@
  *
  * A checked kernel (KL_OPF_CHECKED) does not stop at an index out of range. At such a position it
  * writes 0 (gather) or nothing (scatter), goes on, and leaves the smallest such position in
- * `fault`. It writes every element of its output. */
+ * `fault`. It writes every element of its output. With KL_OPF_OF_MATRICES positions are those of
+ * matrices, which it writes as 0 where they fail. */
 #pragma once
 #include "base/error.h"
 #include "base/op/op.h"
 #include "base/value/tensor.h"
 
 #define KL_NO_FAULT INT64_MAX
+
+/* KL_OPF_OF_MATRICES: position KL_MATRIX_POSITIONS * i + KL_MATRIX_BAD says that matrix i of the
+ * batch is singular, not positive definite, or that iterations did not converge; the next one that
+ * it has elements that are NaN or infinite. */
+enum { KL_MATRIX_BAD, KL_MATRIX_HAS_NAN, KL_MATRIX_POSITIONS };
 
 struct kl_arg {
     void *data; /* address of element 0 (offset already added); inputs are not written */

@@ -24,6 +24,9 @@ enum {
      * and then sums over the batches itself (kl_vjp_sums_batches) */
     KL_OPF_SUMS_BATCHES = 32,
     KL_OPF_REPEATS = 64, /* repeats input 0 along further axes, or axes of extent 1 */
+    /* a checked operation on the matrices in the last two axes of input 0, which may fail for some
+     * of them: a position is the matrix, and how it fails (base/op/launch.h) */
+    KL_OPF_OF_MATRICES = 128,
 };
 
 /* A result of at most this many elements leaves most of a device idle. */

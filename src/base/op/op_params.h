@@ -1,8 +1,7 @@
 /* op_params.h - the parameters of operations, as builders write them and kernels read them.
  * Flat structs, copied with the node; arrays of varying length are flexible members. op_params.def
- * has their fields and says what these mean. FACTOR, VIEW and DEPENDS have no parameters, among
- * others: FACTOR has in[0], a batch of symmetric positive semi-definite float32 matrices A, and
- * gives matrices F with F * transpose(F) = A; the output of DEPENDS is a copy of in[0]. */
+ * has their fields and says what these mean. VIEW and DEPENDS have no parameters, among others; the
+ * output of DEPENDS is a copy of in[0]. */
 #pragma once
 #include <math.h>
 #include <stdbool.h>

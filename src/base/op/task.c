@@ -23,12 +23,19 @@ static const char *const alias_names[][3] = {
     [KL_ALIAS_GATHER_MM] = ALIAS("gather_mm"),
     [KL_ALIAS_SEGMENTED_MM] = ALIAS("segmented_mm"),
     [KL_ALIAS_GATHER_QMM] = ALIAS("gather_qmm"),
+    [KL_ALIAS_TRI_INV] = ALIAS("tri_inv"),
+    [KL_ALIAS_CHOLESKY_INV] = ALIAS("cholesky_inv"),
+    [KL_ALIAS_EIGVALS] = ALIAS("eigvals"),
+    [KL_ALIAS_EIGVALSH] = ALIAS("eigvalsh"),
+    [KL_ALIAS_NORM] = ALIAS("norm"),
+    [KL_ALIAS_MULTIVARIATE_NORMAL] = ALIAS("random_multivariate_normal"),
 };
 
 /* The names of an operation built for another call; NULL for those that have their own name. */
 static const char *const *alias_of(struct kl_origin o, enum kl_op_id op) {
-    const bool indexed = op == KL_OP_GATHER || op == KL_OP_SCATTER;
-    return o.alias && indexed ? alias_names[o.alias] : NULL;
+    const bool shared =
+        op == KL_OP_GATHER || op == KL_OP_SCATTER || (kl_op_flags(op) & KL_OPF_OF_MATRICES);
+    return o.alias && shared ? alias_names[o.alias] : NULL;
 }
 
 const char *kl_origin_name(struct kl_origin o) {

@@ -11,7 +11,8 @@
 /* On whose behalf an operation was built. The rules of transforms build operations for one that the
  * user wrote, and messages name that one. */
 enum kl_origin_kind { KL_ORIGIN_USER, KL_ORIGIN_GRADIENT, KL_ORIGIN_DERIVATIVE, KL_ORIGIN_BATCH };
-/* The call of the user for which a gather or a scatter was built: messages name that call. */
+/* The call of the user for which a gather, a scatter or an operation on matrices was built:
+ * messages name that call. */
 enum kl_alias {
     KL_ALIAS_NONE,
     KL_ALIAS_TAKE,
@@ -21,6 +22,13 @@ enum kl_alias {
     KL_ALIAS_GATHER_MM,
     KL_ALIAS_SEGMENTED_MM,
     KL_ALIAS_GATHER_QMM,
+    /* of matrices */
+    KL_ALIAS_TRI_INV,
+    KL_ALIAS_CHOLESKY_INV,
+    KL_ALIAS_EIGVALS,
+    KL_ALIAS_EIGVALSH,
+    KL_ALIAS_NORM,
+    KL_ALIAS_MULTIVARIATE_NORMAL,
 };
 struct kl_origin {
     uint8_t kind : 3;  /* enum kl_origin_kind */

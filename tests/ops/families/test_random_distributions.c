@@ -214,8 +214,10 @@ static void multivariate(void **state) {
         expect_shape(out, SHAPE(N, 3));
         check_moments(out, N, mean, covs[k]);
         float *v = values_of(out);
-        for (int i = 0; i < N && k == 1; i++) /* the vectors lie in a plane */
-            assert_true(fabs((v[i * 3] - 1) + (v[i * 3 + 1] + 2) - (v[i * 3 + 2] - 0.5)) < 1e-4);
+        /* The vectors lie in a plane, but for the root of what rounding leaves of the smallest
+         * singular value. */
+        for (int i = 0; i < N && k == 1; i++)
+            assert_true(fabs((v[i * 3] - 1) + (v[i * 3 + 1] + 2) - (v[i * 3 + 2] - 0.5)) < 0.02);
         for (int i = 0; i < N && k == 2; i++) assert_true(v[i * 3] == 1 && v[i * 3 + 2] == 0.5f);
         free(v);
         kl_array_release(out);
@@ -236,13 +238,14 @@ static void multivariate(void **state) {
     kl_array_release(out);
     struct kl_array *nan = F32(SHAPE(1, 1), NAN), *zero = F32(SHAPE(1), 0);
     EXPECT_OK(kl_random_multivariate_normal(&out, zero, nan, NULL, 0, KL_F32, key, cpu(), &err));
-    EXPECT_F32(out, SHAPE(1), NAN);
-    /* The factor of a diagonal matrix is its root, with the largest entry first. */
+    expect_eval_fails(out, KL_EMATRIX,
+                      "random_multivariate_normal: the matrix has an element that");
+    /* The symmetric root of a diagonal matrix. */
     struct kl_array *z, *two = F32(SHAPE(2), 0, 0), *d = F32(SHAPE(2, 2), 4, 0, 0, 9);
     EXPECT_OK(kl_random_normal(&z, LIST(2), KL_F32, 0, 1, key, cpu(), &err));
     float *w = values_of(z);
     EXPECT_OK(kl_random_multivariate_normal(&out, two, d, NULL, 0, KL_F32, key, cpu(), &err));
-    EXPECT_F32(out, SHAPE(2), 2 * w[1], 3 * w[0]);
+    EXPECT_F32(out, SHAPE(2), 2 * w[0], 3 * w[1]);
     free(w);
     struct kl_array *used[] = {key, m, all, nan, zero, z, two, d};
     for (int i = 0; i < 8; i++) kl_array_release(used[i]);
@@ -268,7 +271,7 @@ static void without_memory(void **state) {
         kl_array_release(out);
         if (!failed) break;
     }
-    assert_true(n_failed >= 2);
+    assert_true(n_failed >= 1);
     struct kl_array *used[] = {key, m, c};
     for (int k = 0; k < 3; k++) kl_array_release(used[k]);
 }

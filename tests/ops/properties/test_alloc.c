@@ -1,5 +1,6 @@
 /* test_alloc.c - every builder survives every allocation failure: it fails with KL_ENOMEM, does not
  * change its result, and leaks nothing. */
+#include "ops/linalg.h"
 #include "ops/quantized.h"
 #include "ops/support/helpers.h"
 
@@ -77,6 +78,12 @@ static const double number = 1;
                        &(struct kl_norm_backward_params){1, true, true, true, true}, cpu(), err))  \
     X(rope,                                                                                        \
       kl_rope(out, cube, 2, true, (struct kl_rope_base){false, 0}, 1, one, one_row, cpu(), err))   \
+    X(solve, kl_solve(out, m22, idx2, cpu(), err))                                                 \
+    X(tri_inv, kl_tri_inv(out, m22, true, cpu(), err))                                             \
+    X(cholesky_inv, kl_cholesky_inv(out, m22, true, cpu(), err))                                   \
+    X(det, kl_det(out, m22, cpu(), err))                                                           \
+    X(cross, kl_cross(out, v, v, 0, cpu(), err))                                                   \
+    X(norm, kl_norm(out, m22, 2, NULL, 0, true, cpu(), err))                                       \
     X(matmul, kl_matmul(out, m, half, cpu(), err))                                                 \
     X(attention, kl_attention(out, four, four, four, 1, "causal", NULL, one_d, cpu(), err))        \
     X(attention_backward, kl_attention_backward(out, (struct kl_array *[]){four, four, four}, 1,   \

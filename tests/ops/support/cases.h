@@ -9,6 +9,7 @@
 #include "ops/build/build.h"
 #include "ops/build/check.h"
 #include "ops/build/vjp.h"
+#include "ops/linalg.h"
 #include "ops/quantized.h"
 #include "ops/support/rows.h"
 
@@ -55,6 +56,7 @@ enum {
     NO_COMPLEX = EVERY & ~BIT(KL_C64),
     NUMBERS = EVERY & ~BIT(KL_BOOL),
     ONLY_F32 = BIT(KL_F32),
+    WIDE = BIT(KL_F32) | BIT(KL_F64), /* what matrices are factored in */
 };
 
 /* ---- the calls ---- */
@@ -292,16 +294,61 @@ static int do_depends(struct kl_array **out, struct kl_array *const *in, struct 
     kl_free(list);
     return KL_OK;
 }
-static int do_factor(struct kl_array **out, struct kl_array *const *in, struct kl_error **err) {
-    struct kl_array *mean, *key, *x;
-    KL_TRY(kl_random_key(&key, 1, err));
-    KL_TRY(kl_zeros(&mean, LIST(3), KL_F32, cpu(), err));
-    int rc = kl_random_multivariate_normal(&x, mean, in[0], LIST(2), KL_F32, key, cpu(), err);
-    kl_array_release(mean);
-    kl_array_release(key);
-    if (!rc) *out = x;
+/* Gradients of operations on symmetric matrices are symmetric, as differences are where the matrix
+ * is made symmetric first. */
+typedef int symmetric_fn(struct kl_array **out, struct kl_array *a, struct kl_error **err);
+static int of_symmetric(struct kl_array **out, symmetric_fn *build, struct kl_array *a,
+                        struct kl_error **err) {
+    struct kl_array *t, *sum, *half = NULL, *two;
+    KL_TRY(kl_swapaxes(&t, a, -1, -2, cpu(), err));
+    int rc = kl_add(&sum, a, t, cpu(), err);
+    kl_array_release(t);
+    if (rc) return rc;
+    two = scalar_of((enum kl_dtype)a->t.dtype, 2);
+    rc = kl_divide(&half, sum, two, cpu(), err);
+    kl_array_release(sum);
+    kl_array_release(two);
+    if (!rc) rc = build(out, half, err);
+    kl_array_release(half);
     return rc;
 }
+static int upper_cholesky(struct kl_array **out, struct kl_array *a, struct kl_error **err) {
+    return kl_cholesky(out, a, true, cpu(), err);
+}
+static int upper_values(struct kl_array **out, struct kl_array *a, struct kl_error **err) {
+    return kl_eigvalsh(out, a, true, cpu(), err);
+}
+CASE(do_cholesky, ((void)s, of_symmetric(out, upper_cholesky, in[0], err)))
+CASE(do_solve_triangular, kl_solve_triangular(out, in[0], in[1], true, s, err))
+CASE(do_solve, kl_solve(out, in[0], in[1], s, err))
+CASE(do_inv, kl_inv(out, in[0], s, err))
+CASE(do_pinv, kl_pinv(out, in[0], s, err))
+CASE(do_singular_values, kl_singular_values(out, in[0], s, err))
+CASE(do_eigvalsh, ((void)s, of_symmetric(out, upper_values, in[0], err)))
+CASE(do_eigvals, kl_eigvals(out, in[0], s, err))
+/* One part of a factorisation. */
+static int one_factor(struct kl_array **out, enum kl_factors which, int part, struct kl_array *a,
+                      struct kl_error **err) {
+    struct kl_array **all;
+    size_t n;
+    KL_TRY(kl_matrix_parts(&all, &n, which, a, false, cpu(), err));
+    *out = kl_array_retain(all[part]);
+    for (size_t i = 0; i < n; i++) kl_array_release(all[i]);
+    kl_free(all);
+    return KL_OK;
+}
+#define FACTOR_CASE(name, which, part)                                                          \
+    static int name(struct kl_array **out, struct kl_array *const *in, struct kl_error **err) { \
+        return one_factor(out, KL_FACTORS_##which, part, in[0], err);                           \
+    }
+FACTOR_CASE(do_lu, LU, 2)
+FACTOR_CASE(do_qr, QR, 1)
+FACTOR_CASE(do_svd, SVD, 0)
+static int eigenvectors(struct kl_array **out, struct kl_array *a, struct kl_error **err) {
+    return one_factor(out, KL_FACTORS_EIGH, 1, a, err);
+}
+CASE(do_eigh, ((void)s, of_symmetric(out, eigenvectors, in[0], err)))
+FACTOR_CASE(do_eig, EIG, 1)
 /* The gradient of rope rotates the other way. */
 static int do_rope_inverse(struct kl_array **out, struct kl_array *const *in,
                            struct kl_error **err) {
@@ -501,7 +548,20 @@ static const struct op_case op_cases[] = {
         INDEX(3, 6), INDEX(4, 6)),
     ROW(SEGMENTED_MM, do_segmented_mm, FLOATS, 3, {D(2, 6), MIXED, 0}, {D(6, 3), MIXED, 0},
         {OF(KL_U32, 4, 2), INDICES, 7}),
-    ROW(FACTOR, do_factor, ONLY_F32, 1, {OF(KL_F32, 2, 3, 3), SQUARES, 0}),
+    ROW(CHOLESKY, do_cholesky, WIDE, 1, {D(2, 3, 3), SQUARES, 0}),
+    ROW(SOLVE_TRIANGULAR, do_solve_triangular, WIDE, 2, {D(2, 3, 3), SQUARES, 0},
+        {D(2, 3, 4), MIXED, 0}),
+    ROW(SOLVE, do_solve, WIDE, 2, {D(2, 3, 3), SQUARES, 0}, {D(2, 3, 4), MIXED, 0}),
+    ROW(INV, do_inv, WIDE, 1, {D(2, 3, 3), SQUARES, 0}),
+    ROW(PINV, do_pinv, WIDE, 1, {D(2, 3, 4), MIXED, 0}),
+    ROW(LU, do_lu, WIDE, 1, {D(2, 4, 3), MIXED, 0}),
+    ROW(QR, do_qr, WIDE, 1, {D(2, 4, 3), MIXED, 0}),
+    ROW(SVD, do_svd, WIDE, 1, {D(2, 4, 3), MIXED, 0}),
+    ROW(SVD, do_singular_values, WIDE, 1, {D(2, 4, 3), MIXED, 0}),
+    ROW(EIGH, do_eigh, WIDE, 1, {D(2, 3, 3), SQUARES, 0}),
+    ROW(EIGH, do_eigvalsh, WIDE, 1, {D(2, 3, 3), SQUARES, 0}),
+    ROW(EIG, do_eig, WIDE, 1, {D(2, 3, 3), SQUARES, 0}),
+    ROW(EIG, do_eigvals, WIDE, 1, {D(2, 3, 3), SQUARES, 0}),
     ROW(GATHER, do_gather_one, EVERY, 2, {D(3, 5, 4), MIXED, 0}, INDEX(5, 2, 3)),
     ROW(GATHER, do_gather_two, EVERY, 3, {D(3, 2, 4), MIXED, 0}, {OF(KL_U32, 4), INDICES, 2},
         {OF(KL_U32, 4), INDICES, 3}),

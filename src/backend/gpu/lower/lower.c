@@ -40,7 +40,8 @@ static int by_family(struct kl_emit *e, const struct kl_command *c) {
     kl_lower_fn *f = by_op[c->op];
     if (kl_op_flags(c->op) & KL_OPF_ELEMENTWISE && !is_move(c)) f = kl_lower_elementwise;
     if (!f)
-        return kl_fail(e->err, KL_EUNSUPPORTED, "%s cannot run on this device",
+        return kl_fail(e->err, KL_EUNSUPPORTED,
+                       "%s cannot run on this device; a stream of the CPU runs it",
                        c->name ? c->name : kl_op_name(c->op));
     return f(e, c);
 }
