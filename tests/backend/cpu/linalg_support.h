@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "backend/cpu/linalg/matrix.h"
-#include "backend/cpu/linalg/matrix_rows.h"
 #include "support.h"
 
 static inline void *test_alloc(size_t bytes) {
