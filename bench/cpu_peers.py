@@ -73,7 +73,7 @@ free_array = declare("mlx_array_free", INT, Handle)
 evaluate_one = declare("mlx_array_eval", INT, Handle)
 declare("keel_errors_return", None)()
 S = declare("mlx_default_cpu_stream_new", Handle)()
-CODES = {"bool": 0, "uint8": 1, "uint32": 3, "int32": 7, "int64": 8, "float16": 9, "float32": 10, "bfloat16": 12}
+CODES = {"bool": 0, "uint8": 1, "uint32": 3, "int32": 7, "int64": 8, "float16": 9, "float32": 10, "bfloat16": 12, "complex64": 13}
 NONE = Handle(None)
 FALSE, TRUE = C.c_bool(False), C.c_bool(True)
 
@@ -469,6 +469,19 @@ def indexed():
     x.drop(), i.drop(), u.drop(), free_array(u3)
 
 
+def fourier():
+    """NumPy computes complex64 in single precision from version 2 on, before in double."""
+    last = C.c_int(-1)
+    for shape in ((1 << 20,), (1000003,), (4096, 256), (4096, 100), (512, 1021)):
+        x = Both((normal(*shape) + 1j * normal(*shape)).astype(np.complex64))
+        label = " x ".join(map(str, shape))
+        case(f"fft of {label} complex64", ways(lambda: call("fft_fft", x.keel, shape[-1], last, 0), lambda: np.fft.fft(x.np), lambda: torch.fft.fft(x.torch), lambda: mx.fft.fft(x.mx)))
+        x.drop()
+    x, two = Both(normal(1024, 1024)), C.c_size_t(2)
+    case("rfft2 of 1024^2 float32", ways(lambda: call("fft_rfft2", x.keel, ints(1024, 1024), two, ints(0, 1), two, 0), lambda: np.fft.rfft2(x.np), lambda: torch.fft.rfft2(x.torch), lambda: mx.fft.rfft2(x.mx)))
+    x.drop()
+
+
 def sorting():
     x = Both(normal(1 << 20))
     case("sort 1 M", ways(lambda: call("sort", x.keel), lambda: np.sort(x.np), lambda: torch.sort(x.torch), lambda: mx.sort(x.mx)))
@@ -641,7 +654,7 @@ def write_table(path):
 
 print("keel beside", ", ".join(n + " " + v for n, v in (("numpy", np.__version__), ("torch", torch.__version__ if torch is not None else "missing"), ("mlx", "there" if mx is not None else "missing"))))
 measure_limits()
-for part in (elementwise, reductions, other_axes, products, indexed, sorting, attention, attention_backward, norm_gradients, convolutions):
+for part in (elementwise, reductions, other_axes, products, indexed, sorting, fourier, attention, attention_backward, norm_gradients, convolutions):
     part()
 ratios = [r["ratio"] for r in results if r["best"]]
 if ratios:

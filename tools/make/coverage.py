@@ -137,6 +137,9 @@ FAMILIES = [
         ("linalg.eigvalsh", lambda d, s: call("linalg_eigvalsh", m(d), C.c_char_p(b"L"), s)), ("linalg.svd, linalg.norm nuc", lambda d, s: call("linalg_norm_matrix", m(d), C.c_char_p(b"nuc"), None, C.c_size_t(0), FALSE, s)),
         ("linalg.norm", lambda d, s: call("linalg_norm_l2", m(d), None, C.c_size_t(0), FALSE, s)), ("linalg.cross", lambda d, s: call("linalg_cross", array([1, 0, 1], (3,), d), array([0, 1, 1], (3,), d), -1, s)),
         ("keel_linalg_det", lambda d, s: call("keel_linalg_det", m(d), s)), ("keel_linalg_slogdet", lambda d, s: pair("keel_linalg_slogdet", m(d), s))]),
+    ("Fourier transforms", "relative L2 error: 1e-7 sqrt(log2 n); of lengths with a prime factor above 47, 3e-7 sqrt(log2 n)", [
+        (n, lambda d, s, n=n: call("fft_" + n, m(d), 2, 1, 0, s)) for n in "fft ifft rfft irfft".split()] + [
+            (n, lambda d, s, n=n: call("fft_" + n, m(d), ints(0), C.c_size_t(1), s)) for n in "fftshift ifftshift".split()]),
     ("Random numbers", "bits exact; distributions 1 ulp [4 ulp]", [
         ("uniform", lambda d, s: call("random_uniform", array([0], (), "float32"), array([1], (), "float32"), ints(5), C.c_size_t(1), DTYPES.index(d), NONE, s)),
         ("normal", lambda d, s: call("random_normal", ints(5), C.c_size_t(1), DTYPES.index(d), C.c_float(0), C.c_float(1), NONE, s)),

@@ -30,6 +30,13 @@ enum kl_quantize_part {
     KL_QUANTIZE_SCALES, /* uint8; affine: those of w's dtype, (2, ...), scales and then biases */
     KL_QUANTIZE_VALUES, /* what codes and scales stand for, of the shape of w, in `dtype` */
 };
+/* Which numbers a Fourier transform takes and gives. */
+enum kl_fft_kind {
+    KL_FFT_FORWARD,   /* any numbers, complex ones */
+    KL_FFT_INVERSE,   /* the same with the conjugate roots */
+    KL_FFT_FROM_REAL, /* real numbers, of the last axis the first n / 2 + 1 results of n */
+    KL_FFT_TO_REAL,   /* the inverse of these, n real numbers of n / 2 + 1 */
+};
 
 #define KL_PARAM_MEMBER(owner, at, type, name, doc) type name;
 #define KL_STRUCT(name, FIELDS)         \

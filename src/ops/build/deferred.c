@@ -8,6 +8,7 @@
 #include "base/op/op_params.h"
 #include "ops/build/check.h"
 #include "ops/build/views.h"
+#include "ops/fft.h"
 #include "ops/linalg.h"
 #include "ops/ops.h"
 #include "ops/quantized_parts.h"

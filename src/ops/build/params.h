@@ -25,8 +25,9 @@
     static inline size_t kl_##owner##_params_bytes(const struct kl_##owner##_buf *p) {      \
         return offsetof(struct kl_##owner##_buf, name) + (size_t)(count) * sizeof *p->name; \
     }
-/* defines kl_dims_params_bytes, kl_gather_params_bytes, kl_reduce_params_bytes,
- * kl_scatter_params_bytes, kl_slice_params_bytes, kl_strided_params_bytes, kl_var_params_bytes */
+/* defines kl_dims_params_bytes, kl_fft_params_bytes, kl_gather_params_bytes,
+ * kl_reduce_params_bytes, kl_scatter_params_bytes, kl_slice_params_bytes, kl_strided_params_bytes,
+ * kl_var_params_bytes */
 #include "base/op/op_params.def"
 
 /* Fills *p; returns the bytes that are used. */

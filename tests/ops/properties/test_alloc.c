@@ -1,5 +1,6 @@
 /* test_alloc.c - every builder survives every allocation failure: it fails with KL_ENOMEM, does not
  * change its result, and leaks nothing. */
+#include "ops/fft.h"
 #include "ops/linalg.h"
 #include "ops/quantized.h"
 #include "ops/support/helpers.h"
@@ -76,6 +77,10 @@ static const double number = 1;
     X(norm_backward,                                                                               \
       kl_norm_backward(out, m, half, m,                                                            \
                        &(struct kl_norm_backward_params){1, true, true, true, true}, cpu(), err))  \
+    X(fft, kl_fftn(out, m, KL_FFT_FORWARD, LIST(5, 7), LIST(0, 1), KL_FFT_ORTHO, cpu(), err))      \
+    X(irfft, kl_fftn(out, m, KL_FFT_TO_REAL, LIST(1, 3), LIST(1, 0), KL_FFT_ORTHO, cpu(), err))    \
+    X(fftshift, kl_fftshift(out, m, LIST(0, 1), false, cpu(), err))                                \
+    X(fftfreq, kl_fftfreq(out, 5, 0.5, cpu(), err))                                                \
     X(rope,                                                                                        \
       kl_rope(out, cube, 2, true, (struct kl_rope_base){false, 0}, 1, one, one_row, cpu(), err))   \
     X(solve, kl_solve(out, m22, idx2, cpu(), err))                                                 \

@@ -9,6 +9,7 @@
 #include "ops/build/build.h"
 #include "ops/build/check.h"
 #include "ops/build/vjp.h"
+#include "ops/fft.h"
 #include "ops/linalg.h"
 #include "ops/quantized.h"
 #include "ops/support/rows.h"
@@ -286,6 +287,11 @@ CASE(do_gather_qmm_rows,
 
 CASE(do_gather_mm, kl_gather_mm(out, in[0], in[1], in[2], in[3], s, err))
 CASE(do_segmented_mm, kl_segmented_mm(out, in[0], in[1], in[2], s, err))
+CASE(do_fft, kl_fftn(out, in[0], KL_FFT_FORWARD, LIST(6), LIST(1), KL_FFT_BACKWARD, s, err))
+CASE(do_ifft_2, kl_fftn(out, in[0], KL_FFT_INVERSE, LIST(3, 5), LIST(2, 0), KL_FFT_ORTHO, s, err))
+CASE(do_rfft_2, kl_fftn(out, in[0], KL_FFT_FROM_REAL, LIST(5, 6), LIST(0, 1), KL_FFT_ORTHO, s, err))
+CASE(do_irfft_2,
+     kl_fftn(out, in[0], KL_FFT_TO_REAL, LIST(3, 5), LIST(0, 1), KL_FFT_BACKWARD, s, err))
 static int do_depends(struct kl_array **out, struct kl_array *const *in, struct kl_error **err) {
     struct kl_array **list;
     size_t n;
@@ -562,6 +568,10 @@ static const struct op_case op_cases[] = {
     ROW(EIGH, do_eigvalsh, WIDE, 1, {D(2, 3, 3), SQUARES, 0}),
     ROW(EIG, do_eig, WIDE, 1, {D(2, 3, 3), SQUARES, 0}),
     ROW(EIG, do_eigvals, WIDE, 1, {D(2, 3, 3), SQUARES, 0}),
+    ROW(FFT, do_fft, BIT(KL_F32) | BIT(KL_F64) | BIT(KL_C64), 1, {D(2, 6, 3), MIXED, 0}),
+    ROW(FFT, do_ifft_2, BIT(KL_F32) | BIT(KL_F64) | BIT(KL_C64), 1, {D(5, 2, 3), MIXED, 0}),
+    ROW(FFT, do_rfft_2, BIT(KL_F32) | BIT(KL_F64), 1, {D(5, 6, 2), MIXED, 0}),
+    ROW(FFT, do_irfft_2, BIT(KL_C64), 1, {D(3, 3, 2), MIXED, 0}),
     ROW(GATHER, do_gather_one, EVERY, 2, {D(3, 5, 4), MIXED, 0}, INDEX(5, 2, 3)),
     ROW(GATHER, do_gather_two, EVERY, 3, {D(3, 2, 4), MIXED, 0}, {OF(KL_U32, 4), INDICES, 2},
         {OF(KL_U32, 4), INDICES, 3}),
