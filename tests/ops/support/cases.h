@@ -305,13 +305,13 @@ static int do_depends(struct kl_array **out, struct kl_array *const *in, struct 
 typedef int symmetric_fn(struct kl_array **out, struct kl_array *a, struct kl_error **err);
 static int of_symmetric(struct kl_array **out, symmetric_fn *build, struct kl_array *a,
                         struct kl_error **err) {
-    struct kl_array *t, *sum, *half = NULL, *two;
+    struct kl_array *t, *sum, *half = NULL, *two = NULL;
     KL_TRY(kl_swapaxes(&t, a, -1, -2, cpu(), err));
     int rc = kl_add(&sum, a, t, cpu(), err);
     kl_array_release(t);
     if (rc) return rc;
-    two = scalar_of((enum kl_dtype)a->t.dtype, 2);
-    rc = kl_divide(&half, sum, two, cpu(), err);
+    rc = kl_array_new_scalar(&two, 2, (enum kl_dtype)a->t.dtype, err);
+    if (!rc) rc = kl_divide(&half, sum, two, cpu(), err);
     kl_array_release(sum);
     kl_array_release(two);
     if (!rc) rc = build(out, half, err);
