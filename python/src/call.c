@@ -225,7 +225,7 @@ static int fill(struct kp_call *c, uint32_t seen) {
             v->ints.at = c->ints + c->n_ints;
             v->ints.n = 1;
             c->ints[c->n_ints++] = first;
-        } else if (p->kind == K_INTS) {
+        } else if (p->kind == K_INTS && !v->ints.n) {
             v->ints.at = c->ints;
             v->ints.n = 0;
         }

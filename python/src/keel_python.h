@@ -136,7 +136,8 @@ struct kp_text {
 extern const struct kp_text kp_texts[]; /* docstrings of what is made in Python */
 extern struct kp_row *const kp_rows[];
 extern const struct kp_alias kp_aliases[];
-extern PyMethodDef kp_core_methods[], kp_fast_methods[], kp_random_methods[], kp_array_methods[];
+extern PyMethodDef kp_core_methods[], kp_fast_methods[], kp_fft_methods[], kp_linalg_methods[],
+    kp_random_methods[], kp_array_methods[];
 
 PyObject *kp_call(const struct kp_row *row, PyObject *(*run)(struct kp_call *c), PyObject *self,
                   PyObject *const *args, Py_ssize_t n, PyObject *names);

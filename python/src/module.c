@@ -74,16 +74,20 @@ PyMODINIT_FUNC PyInit__core(void) {
     keel_errors_return();
     PyObject *m = PyModule_Create(&definition);
     if (!m) return NULL;
-    PyObject *random = NULL, *fast = NULL;
+    PyObject *random = NULL, *fast = NULL, *fft = NULL, *linalg = NULL;
     if (kp_intern_names() || PyModule_AddFunctions(m, functions) || kp_add_errors(m) ||
         kp_add_types(m) || kp_add_array(m) || PyModule_AddFunctions(m, kp_core_methods) ||
         PyModule_AddFunctions(m, kp_random_state_methods) ||
         !(random = submodule(m, "_random", kp_random_methods)) ||
-        !(fast = submodule(m, "_fast", kp_fast_methods)) || add_aliases(m) ||
+        !(fast = submodule(m, "_fast", kp_fast_methods)) ||
+        !(fft = submodule(m, "_fft", kp_fft_methods)) ||
+        !(linalg = submodule(m, "_linalg", kp_linalg_methods)) || add_aliases(m) ||
         kp_add_transforms(m) || kp_add_index(m) || kp_add_memory(m) || kp_add_files(m) ||
         kp_add_exported(m) || kp_add_print(m) || kp_add_kernels(m) || kp_add_interchange(m))
         Py_CLEAR(m);
     Py_XDECREF(random);
     Py_XDECREF(fast);
+    Py_XDECREF(fft);
+    Py_XDECREF(linalg);
     return m;
 }

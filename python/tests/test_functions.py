@@ -282,8 +282,9 @@ def test_norms_and_cross():
                  lambda: mx.linalg.norm(X, 1, (0, 0)), lambda: mx.linalg.norm(X, 1, (0, 5)), lambda: mx.linalg.cross(X, X), lambda: mx.linalg.cross(X, X, 4)):  # fmt: skip
         with pytest.raises(ValueError):
             call()
-    with pytest.raises(NotImplementedError):
-        mx.linalg.norm(X, "nuc")
+    for order in ("nuc", 2, -2):
+        check(mx.linalg.norm(X, order, (0, 1)), np.linalg.norm(x, order, (0, 1)))
+        check(mx.linalg.norm(X, order, (1, 0), keepdims=True), np.linalg.norm(x, order, (1, 0), keepdims=True))
 
 
 def test_convolutions():

@@ -68,6 +68,9 @@ def default_of(node, kind, where):
         return f".given = true, .i = {int(value)}"
     if kind == "SCALAR":
         return f".given = true, .f = {float(value)!r}"
+    if kind == "INTS" and isinstance(value, list):
+        numbers = ", ".join(str(int(v)) for v in value)
+        return f".given = true, .ints = {{(int[]){{{numbers}}}, {len(value)}}}"
     if kind == "INTS":
         return f".given = true, .one = true, .i = {int(value)}"
     if kind == "OBJECT":

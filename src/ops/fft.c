@@ -76,7 +76,8 @@ int kl_fftn(struct kl_array **out, struct kl_array *a, enum kl_fft_kind kind, co
     double elements = 1;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_list(n, n_num, "n", err));
-    if (n_num != axes_num)
+    if (n_num == 0) n = NULL; /* a list of a deferred call is never NULL */
+    if (n && n_num != axes_num)
         return kl_fail(err, KL_EARG, "n has %zu entries and axes has %zu; each axis has its n",
                        n_num, axes_num);
     KL_TRY(kl_check_axes(p.axes, axes, axes_num, a->t.ndim, err));
@@ -85,10 +86,12 @@ int kl_fftn(struct kl_array **out, struct kl_array *a, enum kl_fft_kind kind, co
         return kl_fail(err, KL_EARG, "%d is no norm of a transform", (int)norm);
     p.n_axes = (int)axes_num;
     for (int k = 0; k < p.n_axes; k++) {
-        if (n[k] < 1)
-            return kl_fail(err, KL_EARG, "n of axis %d is %d; it is at least 1", p.axes[k], n[k]);
-        extent[k] = n[k];
-        elements *= n[k];
+        extent[k] = n ? n[k] : a->t.dims[p.axes[k]];
+        if (!n && kind == KL_FFT_TO_REAL && k == p.n_axes - 1) extent[k] = 2 * (extent[k] - 1);
+        if (extent[k] < 1)
+            return kl_fail(err, KL_EARG, "n of axis %d is %d; it is at least 1", p.axes[k],
+                           extent[k]);
+        elements *= extent[k];
     }
     if (p.n_axes == 0) {
         *out = kl_array_retain(a);
@@ -97,7 +100,7 @@ int kl_fftn(struct kl_array **out, struct kl_array *a, enum kl_fft_kind kind, co
     const bool inverse = kind == KL_FFT_INVERSE || kind == KL_FFT_TO_REAL;
     if (norm == KL_FFT_ORTHO) p.scale = 1 / sqrt(elements);
     if (norm == (inverse ? KL_FFT_BACKWARD : KL_FFT_ONLY_FORWARD)) p.scale = 1 / elements;
-    if (is_real_kind(kind)) p.n = n[p.n_axes - 1];
+    if (is_real_kind(kind)) p.n = extent[p.n_axes - 1];
     if (kind == KL_FFT_TO_REAL) extent[p.n_axes - 1] = p.n / 2 + 1;
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array *x = kl_term_cast(&t, a, taken_as(a, kind));

@@ -7,7 +7,8 @@
  *
  * Lengths are any numbers from 1 on. Functions with one axis take its length n; those with several
  * take one n for each of the axes, in their order; axes are distinct and may be negative. Along
- * each axis a is first cut to its length, or zeros are put after it. Without axes the result is a
+ * each axis a is first cut to its length, or zeros are put after it. n_num 0 takes all elements
+ * of each axis (irfft: 2 (m - 1) numbers from m elements). Without axes the result is a
  * itself. Functions that end in 2 or n are the same: they take any number of axes.
  *
  * Results are complex64, of irfft float32. float64 is computed in double and rounded once; other

@@ -53,8 +53,6 @@ def _document():
     """Gives what is made in Python its docstrings, which stand in the type stubs."""
     import sys
 
-    from keel.core._later import NOT_BUILT
-
     for module, name, text in _core._texts():
         at = sys.modules[__name__ if module == "core" else f"{__name__}.{module}"]
         for part in name.split("."):
@@ -63,8 +61,7 @@ def _document():
             isinstance(at, type) and at.__module__.startswith("keel.core.")
         )
         if made or isinstance(at, _enum.EnumMeta):
-            # The stubs tell what a function will do, also where it is not built: that comes first.
-            at.__doc__ = f"{NOT_BUILT}\n\n{text}" if at.__doc__ == NOT_BUILT else text
+            at.__doc__ = text
 
 
 _document()

@@ -1,17 +1,10 @@
-"""The names of mlx.core.linalg: norms and cross products; decompositions are not built yet."""
+"""Linear algebra: factors, solutions, eigenvalues, norms and cross products."""
 
 import math as _math
 
 from keel import _core as _c
-from keel.core._later import later as _later
 
-globals().update(
-    _later(
-        "linalg",
-        "cholesky cholesky_inv det eig eigh eigvals eigvalsh inv lu lu_factor pinv qr slogdet solve "
-        "solve_triangular svd tri_inv",
-    )
-)
+globals().update({k: v for k, v in vars(_c._linalg).items() if not k.startswith("_")})
 
 
 def _vector_norm(a, ord, axis, keepdims, stream):
@@ -32,12 +25,22 @@ def _vector_norm(a, ord, axis, keepdims, stream):
     return _c.power(powers, 1 / ord, stream=stream)
 
 
+def _singular_norm(a, ord, axes, keepdims, stream):
+    """The sum of the singular values ("nuc"), the largest (2) or the smallest one (-2)."""
+    matrices = _c.moveaxis(a, axes[0], -1, stream=stream)
+    matrices = _c.moveaxis(matrices, axes[1] - (axes[0] < axes[1]), -1, stream=stream)
+    values = _c._linalg.svd(matrices, False, stream=stream)
+    reduce = {"nuc": _c.sum, 2: _c.max, -2: _c.min}[ord]
+    out = reduce(values, -1, stream=stream)
+    return _c.expand_dims(out, axes, stream=stream) if keepdims else out
+
+
 def _matrix_norm(a, ord, axis, keepdims, stream):
     row, column = (x + a.ndim if x < 0 else x for x in axis)
     if ord in ("f", "fro"):
         return _vector_norm(a, 2, axis, keepdims, stream)
     if ord in ("nuc", 2, -2):
-        raise NotImplementedError(f"norm(): ord {ord!r} of matrices needs singular values, which are not built yet")
+        return _singular_norm(a, ord, (row, column), keepdims, stream)
     if ord not in (1, -1, _math.inf, -_math.inf):
         raise ValueError(f"norm(): ord is {ord!r}, which is not defined for matrices")
     along, over = (row, column) if abs(ord) == 1 else (column, row)

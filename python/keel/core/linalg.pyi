@@ -8,8 +8,8 @@ def cholesky(a: array, upper: bool = False, *, stream: StreamOrDevice = None) ->
     """Cholesky factor of symmetric positive definite matrices: a = L @ L.T.
 
     a is (..., n, n) of float32 or float64; leading axes are a batch. With upper the result is U
-    with a = U.T @ U. One triangle of a is read. It runs on the CPU only: give stream=mx.cpu
-    where the default device is a GPU.
+    with a = U.T @ U. One triangle of a is read. A device that lacks it refuses it: give
+    stream=mx.cpu there.
 
     Raises: ValueError when the last two axes differ, and for other dtypes.
 
@@ -22,8 +22,8 @@ def cholesky(a: array, upper: bool = False, *, stream: StreamOrDevice = None) ->
 def cholesky_inv(a: array, upper: bool = False, *, stream: StreamOrDevice = None) -> array:
     """Inverse of a matrix from its Cholesky factor: inv(L @ L.T).
 
-    a is the factor (..., n, n), lower, or with upper the upper one. It runs on the CPU only:
-    give stream=mx.cpu where the default device is a GPU.
+    a is the factor (..., n, n), lower, or with upper the upper one. A device that lacks it
+    refuses it: give stream=mx.cpu there.
 
     Raises: ValueError when the last two axes differ, and for other dtypes.
 
@@ -51,7 +51,7 @@ def det(a: array, *, stream: StreamOrDevice = None) -> array:
     """Determinants of square matrices.
 
     a is (..., n, n) of float32 or float64; leading axes are a batch. The result has the shape
-    of the batch. It runs on the CPU only: give stream=mx.cpu where the default device is a GPU.
+    of the batch. A device that lacks it refuses it: give stream=mx.cpu there.
 
     Raises: ValueError when the last two axes differ, and for other dtypes.
 
@@ -65,8 +65,7 @@ def eig(a: array, *, stream: StreamOrDevice = None) -> tuple[array, array]:
 
     a is (..., n, n) of float32 or float64; leading axes are a batch. The eigenvalues are (...,
     n), in no particular order; column i of the second result is the eigenvector of eigenvalue
-    i, of length 1. It runs on the CPU only: give stream=mx.cpu where the default device is a
-    GPU.
+    i, of length 1. A device that lacks it refuses it: give stream=mx.cpu there.
 
     Raises: ValueError when the last two axes differ, and for other dtypes.
 
@@ -83,8 +82,8 @@ def eigh(
 
     a is (..., n, n) of float32, float64 or complex64, of which the triangle UPLO ("L" or "U")
     is read. The eigenvalues are real and ascending; column i of the second result is the
-    eigenvector of eigenvalue i, of length 1. It runs on the CPU only: give stream=mx.cpu where
-    the default device is a GPU.
+    eigenvector of eigenvalue i, of length 1. A device that lacks it refuses it: give
+    stream=mx.cpu there.
 
     Raises: ValueError when the last two axes differ, for another UPLO, and for other dtypes.
 
@@ -98,8 +97,7 @@ def eigvals(a: array, *, stream: StreamOrDevice = None) -> array:
     """Eigenvalues of square matrices, in complex64.
 
     a is (..., n, n) of float32 or float64; leading axes are a batch. The result is (..., n), in
-    no particular order. It runs on the CPU only: give stream=mx.cpu where the default device is
-    a GPU.
+    no particular order. A device that lacks it refuses it: give stream=mx.cpu there.
 
     Raises: ValueError when the last two axes differ, and for other dtypes.
 
@@ -112,7 +110,7 @@ def eigvalsh(a: array, UPLO: str = "L", *, stream: StreamOrDevice = None) -> arr
     """Eigenvalues of symmetric or Hermitian matrices, in ascending order.
 
     a is (..., n, n) of float32, float64 or complex64, of which the triangle UPLO ("L" or "U")
-    is read. It runs on the CPU only: give stream=mx.cpu where the default device is a GPU.
+    is read. A device that lacks it refuses it: give stream=mx.cpu there.
 
     Raises: ValueError when the last two axes differ, for another UPLO, and for other dtypes.
 
@@ -124,8 +122,8 @@ def eigvalsh(a: array, UPLO: str = "L", *, stream: StreamOrDevice = None) -> arr
 def inv(a: array, *, stream: StreamOrDevice = None) -> array:
     """Inverses of square matrices.
 
-    a is (..., n, n) of float32 or float64; leading axes are a batch. It runs on the CPU only:
-    give stream=mx.cpu where the default device is a GPU.
+    a is (..., n, n) of float32 or float64; leading axes are a batch. A device that lacks it
+    refuses it: give stream=mx.cpu there.
 
     Raises: ValueError when the last two axes differ, and for other dtypes; RuntimeError, when
         the result is read, for a singular matrix.
@@ -140,8 +138,8 @@ def lu(a: array, *, stream: StreamOrDevice = None) -> tuple[array, array, array]
     """LU factors of matrices: rows, L and U with a[rows] = L @ U.
 
     a is (..., m, n) of float32 or float64; leading axes are a batch. The first result has the
-    order of the rows (uint32), L ones on its diagonal. It runs on the CPU only: give
-    stream=mx.cpu where the default device is a GPU.
+    order of the rows (uint32), L ones on its diagonal. A device that lacks it refuses it: give
+    stream=mx.cpu there.
 
     Raises: ValueError for less than two axes and for other dtypes.
 
@@ -156,7 +154,7 @@ def lu_factor(a: array, *, stream: StreamOrDevice = None) -> tuple[array, array]
 
     a is (..., m, n) of float32 or float64. The first result has U in its upper triangle and L,
     without its diagonal of ones, below; the second says with which row each row was exchanged.
-    It runs on the CPU only: give stream=mx.cpu where the default device is a GPU.
+    A device that lacks it refuses it: give stream=mx.cpu there.
 
     Raises: ValueError for less than two axes and for other dtypes.
 
@@ -185,8 +183,6 @@ def norm(
     smallest absolute values, or sums of rows of matrices; 1 and -1 those of columns, 2 and -2
     singular values. Integers give float32.
 
-    Not built yet: "nuc", 2 and -2 of matrices raise NotImplementedError.
-
     Raises: ValueError for an ord that is not defined for vectors or matrices, and for axes that
         a does not have, that repeat, or that are more than two.
 
@@ -198,8 +194,8 @@ def norm(
 def pinv(a: array, *, stream: StreamOrDevice = None) -> array:
     """Pseudo-inverses of matrices (Moore and Penrose).
 
-    a is (..., m, n) of float32 or float64; the result is (..., n, m). It runs on the CPU only:
-    give stream=mx.cpu where the default device is a GPU.
+    a is (..., m, n) of float32 or float64; the result is (..., n, m). A device that lacks it
+    refuses it: give stream=mx.cpu there.
 
     Raises: ValueError for less than two axes and for other dtypes.
 
@@ -212,8 +208,8 @@ def qr(a: array, *, stream: StreamOrDevice = None) -> tuple[array, array]:
     """QR factors of matrices: a = Q @ R.
 
     a is (..., m, n) of float32 or float64; with k the smaller of m and n, Q is (..., m, k) with
-    orthonormal columns and R (..., k, n) upper triangular. It runs on the CPU only: give
-    stream=mx.cpu where the default device is a GPU.
+    orthonormal columns and R (..., k, n) upper triangular. A device that lacks it refuses it:
+    give stream=mx.cpu there.
 
     Raises: ValueError for less than two axes and for other dtypes.
 
@@ -227,8 +223,8 @@ def slogdet(a: array, *, stream: StreamOrDevice = None) -> tuple[array, array]:
     """Signs of the determinants of square matrices, and logarithms of their absolute values.
 
     a is (..., n, n) of float32 or float64; leading axes are a batch. Both results have the
-    shape of the batch; a singular matrix gives 0 and -inf. It runs on the CPU only: give
-    stream=mx.cpu where the default device is a GPU.
+    shape of the batch; a singular matrix gives 0 and -inf. A device that lacks it refuses it:
+    give stream=mx.cpu there.
 
     Raises: ValueError when the last two axes differ, and for other dtypes.
 
@@ -240,8 +236,8 @@ def slogdet(a: array, *, stream: StreamOrDevice = None) -> tuple[array, array]:
 def solve(a: array, b: array, *, stream: StreamOrDevice = None) -> array:
     """Solutions x of a @ x = b.
 
-    a is (..., n, n), b (..., n) or (..., n, k), of float32 or float64; the batches broadcast.
-    It runs on the CPU only: give stream=mx.cpu where the default device is a GPU.
+    a is (..., n, n), b (..., n) or (..., n, k), of float32 or float64; the batches broadcast. A
+    device that lacks it refuses it: give stream=mx.cpu there.
 
     Raises: ValueError for shapes that do not fit and for other dtypes.
 
@@ -257,8 +253,8 @@ def solve_triangular(
     """Solutions x of a @ x = b for triangular a.
 
     a is (..., n, n), of which the lower triangle is read, with upper the upper one; b is (...,
-    n) or (..., n, k), of float32 or float64. It runs on the CPU only: give stream=mx.cpu where
-    the default device is a GPU.
+    n) or (..., n, k), of float32 or float64. A device that lacks it refuses it: give
+    stream=mx.cpu there.
 
     Raises: ValueError for shapes that do not fit and for other dtypes.
 
@@ -274,8 +270,8 @@ def svd(
     """Singular value decomposition of matrices: a = U @ diag(S) @ Vt.
 
     a is (..., m, n) of float32 or float64. U is (..., m, m), S (..., min(m, n)) in descending
-    order, Vt (..., n, n). With compute_uv False the result is S alone. It runs on the CPU only:
-    give stream=mx.cpu where the default device is a GPU.
+    order, Vt (..., n, n). With compute_uv False the result is S alone. A device that lacks it
+    refuses it: give stream=mx.cpu there.
 
     Raises: ValueError for less than two axes and for other dtypes.
 
@@ -288,8 +284,7 @@ def tri_inv(a: array, upper: bool = False, *, stream: StreamOrDevice = None) -> 
     """Inverses of triangular matrices.
 
     a is (..., n, n) of float32 or float64; leading axes are a batch. The lower triangle is
-    read, with upper the upper one. It runs on the CPU only: give stream=mx.cpu where the
-    default device is a GPU.
+    read, with upper the upper one. A device that lacks it refuses it: give stream=mx.cpu there.
 
     Raises: ValueError when the last two axes differ, and for other dtypes.
 

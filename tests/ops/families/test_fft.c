@@ -287,6 +287,13 @@ static void special_arguments(void **unused) {
     struct kl_array *a = I32(SHAPE(2, 2), 1, 2, 3, 4), *out, *half, *empty, *none, *z;
     EXPECT_OK(kl_fftn(&out, a, KL_FFT_FORWARD, NULL, 0, NULL, 0, KL_FFT_BACKWARD, cpu(), &err));
     EXPECT_I32(out, SHAPE(2, 2), 1, 2, 3, 4);
+    /* without lengths all elements */
+    EXPECT_OK(kl_fftn(&z, a, KL_FFT_FROM_REAL, NULL, 0, LIST(-1), KL_FFT_BACKWARD, cpu(), &err));
+    EXPECT_OK(kl_real(&out, z, cpu(), &err));
+    EXPECT_F32(out, SHAPE(2, 2), 3, -1, 7, -1);
+    EXPECT_OK(kl_fftn(&out, z, KL_FFT_TO_REAL, NULL, 0, LIST(1), KL_FFT_BACKWARD, cpu(), &err));
+    EXPECT_F32(out, SHAPE(2, 2), 1, 2, 3, 4);
+    kl_array_release(z);
     EXPECT_OK(kl_astype(&half, a, KL_F16, cpu(), &err));
     EXPECT_OK(kl_fftn(&z, half, KL_FFT_FROM_REAL, LIST(2), LIST(-1), KL_FFT_BACKWARD, cpu(), &err));
     EXPECT_OK(kl_real(&out, z, cpu(), &err));
@@ -317,11 +324,14 @@ static void special_arguments(void **unused) {
 
 static void bad_arguments(void **unused) {
     struct kl_array *a = F32(SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *one = scalar_of(KL_F32, 1), *out;
+    struct kl_array *one_bin = F32(SHAPE(1), 1);
 #define FORWARD(a, n, axes) kl_fftn(&out, a, KL_FFT_FORWARD, n, axes, KL_FFT_ORTHO, cpu(), &err)
     EXPECT_FAIL(KL_EARG, FORWARD(NULL, LIST(2), LIST(0)));
     EXPECT_FAIL(KL_EARG, FORWARD(a, LIST(0), LIST(0)));
     EXPECT_FAIL(KL_EARG, FORWARD(a, LIST(2, -1), LIST(0, 1)));
     EXPECT_FAIL(KL_EARG, FORWARD(a, LIST(2), LIST(0, 1)));
+    EXPECT_FAIL(KL_EARG, kl_fftn(&out, one_bin, KL_FFT_TO_REAL, NULL, 0, LIST(0), KL_FFT_ORTHO,
+                                 cpu(), &err));
     EXPECT_FAIL(KL_EAXIS, FORWARD(a, LIST(2), LIST(2)));
     EXPECT_FAIL(KL_EAXIS, FORWARD(a, LIST(2, 2), LIST(1, -1)));
     EXPECT_FAIL(KL_EAXIS, FORWARD(one, LIST(2), LIST(0)));
@@ -341,6 +351,7 @@ static void bad_arguments(void **unused) {
     EXPECT_FAIL(KL_EARG, kl_rfftfreq(&out, 3, 1, NULL, &err));
     kl_array_release(a);
     kl_array_release(one);
+    kl_array_release(one_bin);
 }
 
 /* ---- shifts and frequencies ---- */
