@@ -25,8 +25,8 @@ static int norm_of(struct kp_call *c, int slot, mlx_fft_norm *norm) {
 typedef int transform(mlx_array *res, const mlx_array a, const int *n, size_t n_num,
                       const int *axes, size_t axes_num, mlx_fft_norm norm, const mlx_stream s);
 
-/* (a, n, axis, norm). Without n the library takes the extent of the axis, so that a function that is
- * compiled for any shapes reads none. */
+/* (a, n, axis, norm). Without n the library takes the extent of the axis, so that a function that
+ * is compiled for any shapes reads none. */
 static PyObject *along_one(struct kp_call *c, transform *f) {
     mlx_fft_norm norm;
     int axis = (int)c->v[2].i, n = (int)c->v[1].i;
