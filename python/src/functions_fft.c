@@ -44,6 +44,10 @@ static PyObject *along_several(struct kp_call *c, transform *f) {
     int all[MOST_AXES], ndim = (int)mlx_array_ndim(a);
     const struct kp_value *s = &c->v[1], *axes = &c->v[2];
     if (norm_of(c, 3, &norm)) return NULL;
+    if (!axes->given && ndim == 0) {
+        PyErr_Format(PyExc_ValueError, "%s(): a is a number, but must have an axis", c->row->name);
+        return NULL;
+    }
     if (s->given && !axes->given) {
         PyErr_Format(PyExc_ValueError, "%s(): s is given, so axes must be given too", c->row->name);
         return NULL;

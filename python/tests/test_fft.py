@@ -57,7 +57,7 @@ def test_shifts_and_frequencies():
 
 def test_bad_arguments():
     for call in (lambda: mx.fft.fft(X, 0), lambda: mx.fft.fft(X, -1), lambda: mx.fft.fft(X, norm="x"), lambda: mx.fft.fftn(X, [2]),
-                 lambda: mx.fft.fftn(X, [2], [0, 1]), lambda: mx.fft.fftn(X, axes=[0, 0]), lambda: mx.fft.fft(mx.array(1.0)),
+                 lambda: mx.fft.fftn(X, [2], [0, 1]), lambda: mx.fft.fftn(X, axes=[0, 0]), lambda: mx.fft.fft(mx.array(1.0)), lambda: mx.fft.irfftn(mx.array(1.0)),
                  lambda: mx.fft.irfft(X[..., :1]), lambda: mx.fft.fftfreq(0), lambda: mx.fft.fftfreq(3, 0.0),
                  lambda: mx.fft.fftn(X, [2, 3, 4, 5], [0, 1, 2, 0])):  # fmt: skip
         with pytest.raises(ValueError):

@@ -355,9 +355,15 @@ def test_export_and_import(tmp_path):
             f(*wrong)
     mx.export_function(path, lambda x, *, y: x - y, a, y=b)
     f = mx.import_function(path)
-    assert lists(f(a, y=b)) == ([-2, -2],)
-    with pytest.raises(ValueError):
-        f(a, z=b)
+    assert lists(f(a, y=b)) == ([-2, -2],) and lists(f(x=a, y=b)) == ([-2, -2],)
+    for wrong in (lambda: f(a, z=b), lambda: f(y=a, z=b, x=a), lambda: f(x=a, z=b)):
+        with pytest.raises(ValueError):
+            wrong()
+    mx.export_function(path, lambda x, y: x - y, a, b)
+    f = mx.import_function(path)
+    assert lists(f(a, other=b)) == ([-2, -2],)
+    with pytest.raises(ValueError):  # which of them is x?
+        f(x=a, y=b)
 
 
 def test_export_of_several_shapes(tmp_path):

@@ -454,12 +454,31 @@ const struct kl_plan *kl_imported_plan(const struct kl_imported *m, size_t i,
 
 /* ---- calling ---- */
 
+/* The arguments in the order in which f takes them. Where f has one place without a name more than
+ * the call gives (`spare`), an argument whose name f does not know takes it, as in MLX. The names of
+ * such places are not in files, so of two places it would not be known which one is meant. */
+static bool in_order(const struct function *f, struct kl_array *const *args, size_t n,
+                     struct kl_names names, bool spare, struct kl_array **to) {
+    const size_t places = (size_t)f->plan->n_args, unnamed = places - f->n_names;
+    const size_t given = n - names.n;
+    size_t next = 0; /* both lists of names are sorted */
+    if (places != n || given + spare != unnamed) return false;
+    for (size_t i = 0; i < given; i++) to[i] = args[i];
+    for (size_t i = 0; i < names.n; i++) {
+        if (next < f->n_names && strcmp(f->names[next], names.v[i]) == 0) {
+            to[unnamed + next++] = args[given + i];
+        } else {
+            if (!spare) return false;
+            to[unnamed - 1] = args[given + i];
+            spare = false;
+        }
+    }
+    return true;
+}
+
 static bool fits(const struct kl_imported *m, const struct function *f,
-                 struct kl_array *const *args, size_t n, struct kl_names names) {
-    if ((size_t)f->plan->n_args != n || f->n_names != names.n) return false;
-    for (size_t i = 0; i < names.n; i++)
-        if (strcmp(f->names[i], names.v[i]) != 0) return false;
-    for (size_t i = 0; i < n; i++) {
+                 struct kl_array *const *args) {
+    for (int i = 0; i < f->plan->n_args; i++) {
         const struct kl_plan_spec *s = &f->plan->args[i];
         if (s->dtype != (enum kl_dtype)args[i]->t.dtype || s->ndim != args[i]->t.ndim) return false;
         if (!m->shapeless && !kl_shape_is(args[i], s->ndim, s->dims)) return false;
@@ -497,18 +516,29 @@ static int another_extent(const struct kl_imported *m, const struct function *f,
             : ", and read that number");
 }
 
+static int call(const struct kl_imported *m, const struct function *f, struct kl_array *const *args,
+                struct kl_arrays *outs, struct kl_error **err) {
+    const struct kl_plan_guard *g = kl_plan_failed_guard(f->plan, args);
+    if (g) return another_extent(m, f, g, args, err);
+    for (int k = 0; k < f->plan->n_args && !m->shapeless; k++)
+        kl_trace_note_read(args[k], KL_ALL_AXES);
+    return kl_plan_replay(f->plan, args, false, outs, err);
+}
+
 int kl_imported_call(const struct kl_imported *m, struct kl_array *const *args, size_t n_args,
                      struct kl_names names, struct kl_arrays *outs, struct kl_error **err) {
     char known[200] = "";
-    for (size_t i = 0; i < m->n_functions; i++) {
-        const struct function *f = &m->functions[i];
-        if (!fits(m, f, args, n_args, names)) continue;
-        const struct kl_plan_guard *g = kl_plan_failed_guard(f->plan, args);
-        if (g) return another_extent(m, f, g, args, err);
-        if (!m->shapeless)
-            for (size_t k = 0; k < n_args; k++) kl_trace_note_read(args[k], KL_ALL_AXES);
-        return kl_plan_replay(f->plan, args, false, outs, err);
+    struct kl_array **ordered = kl_malloc((n_args + 1) * sizeof *ordered);
+    if (!ordered) return kl_fail_nomem(err);
+    for (size_t i = 0; i < 2 * m->n_functions; i++) {
+        const bool spare = i >= m->n_functions;
+        const struct function *f = &m->functions[i - (spare ? m->n_functions : 0)];
+        if (!in_order(f, args, n_args, names, spare, ordered) || !fits(m, f, ordered)) continue;
+        const int rc = call(m, f, ordered, outs, err);
+        kl_free(ordered);
+        return rc;
     }
+    kl_free(ordered);
     if (m->n_functions) say_kind(known, sizeof known, &m->functions[0]);
     return kl_fail(err, KL_EARG,
                    "nothing was exported for %zu arguments of these dtypes, shapes and names; "

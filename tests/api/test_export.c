@@ -113,6 +113,26 @@ static void named_once(void) {
           "the first of 1 functions takes (float32 (2), float32 (2) named scale, float32 (2) named "
           "shift)");
     FAILS(mlx_imported_function_apply(&res, g, in), KEEL_EARG, "for 1 arguments");
+    /* A name for the only place without one; not for one of two places. */
+    mlx_map_string_to_array all = names_of("scale", VECTOR(2, 3), "shift", VECTOR(10, 10));
+    mlx_vector_array none = mlx_vector_array_new();
+    static const char *const words[] = {"a", "shade",
+                                        "x"}; /* before, between and after the names */
+    for (int i = 0; i < 3; i++) {
+        mlx_map_string_to_array one = names_of("scale", VECTOR(2, 3), "shift", VECTOR(10, 10));
+        mlx_array x = VECTOR(1, 2);
+        OK(mlx_map_string_to_array_insert(one, words[i], x));
+        OK(mlx_imported_function_apply_kwargs(&res, g, none, one));
+        assert_text(at(res, 0), "array([12, 16], dtype=float32)");
+        OK(mlx_map_string_to_array_insert(one, "y", x));
+        FAILS(mlx_imported_function_apply_kwargs(&res, g, none, one), KEEL_EARG, "4 arguments");
+        mlx_map_string_to_array_free(one);
+    }
+    FAILS(mlx_imported_function_apply_kwargs(&res, g, none, all), KEEL_EARG, "2 arguments");
+    mlx_map_string_to_array_free(all);
+    mlx_vector_array_free(none);
+    OK(mlx_imported_function_apply_kwargs(&res, g, in, m));
+    ctx = res.ctx;
     FAILS(mlx_imported_function_apply_kwargs(&res, g, in, (mlx_map_string_to_array){NULL}),
           KEEL_EARG, "kwargs");
     assert_ptr_equal(res.ctx, ctx);
