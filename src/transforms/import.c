@@ -455,8 +455,8 @@ const struct kl_plan *kl_imported_plan(const struct kl_imported *m, size_t i,
 /* ---- calling ---- */
 
 /* The arguments in the order in which f takes them. Where f has one place without a name more than
- * the call gives (`spare`), an argument whose name f does not know takes it, as in MLX. The names of
- * such places are not in files, so of two places it would not be known which one is meant. */
+ * the call gives (`spare`), an argument whose name f does not know takes it, as in MLX. The names
+ * of such places are not in files, so of two places it would not be known which one is meant. */
 static bool in_order(const struct function *f, struct kl_array *const *args, size_t n,
                      struct kl_names names, bool spare, struct kl_array **to) {
     const size_t places = (size_t)f->plan->n_args, unnamed = places - f->n_names;
