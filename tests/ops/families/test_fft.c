@@ -583,11 +583,16 @@ static void *transform_often(void *arg) {
     return NULL;
 }
 
+#ifdef __SANITIZE_ADDRESS__ /* a child may find the sanitizer's own allocator locked for ever */
+enum { CHILDREN = 0 };
+#else
+enum { CHILDREN = 8 };
+#endif
+
 /* Processes that fork meanwhile find the cache whole. */
 static void threads_share_plans(void **unused) {
-    enum { CHILDREN = 8 };
     pthread_t t[THREADS];
-    pid_t child[CHILDREN];
+    pid_t child[CHILDREN + 1];
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&t[i], NULL, transform_often, (void *)i), 0);
     for (int i = 0; i < CHILDREN; i++)
