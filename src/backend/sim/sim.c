@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/gpu/gpu.h"
 #include "backend/sim/sim_internal.h"
 #include "base/alloc.h"
@@ -179,9 +180,12 @@ static void sim_words_clear(struct kl_driver *d, struct kl_fault_words *w) {
     memset(w->host, 0xFF, KL_WORDS * sizeof(uint32_t));
 }
 
-/* There is no compiler, so kernels of users are refused. */
+/* There is no compiler, so kernels of users are refused; and so is what the kernels of the CPU
+ * cannot do on this machine. */
 static int sim_takes(struct kl_driver *d, const struct kl_command *c, struct kl_error **err) {
-    if (c->kind != KL_CMD_LAUNCH || c->op != KL_OP_KERNEL) return KL_OK;
+    if (c->kind != KL_CMD_LAUNCH) return KL_OK;
+    if (kl_op_flags(c->op) & KL_OPF_OF_MATRICES) return kl_cpu_takes_matrices(c->op, c->args, err);
+    if (c->op != KL_OP_KERNEL) return KL_OK;
     return kl_fail(err, KL_EUNSUPPORTED,
                    "kernel '%s' needs a GPU with CUDA or OpenCL; '%s' is simulated", c->name,
                    d->name);

@@ -121,6 +121,12 @@ static bool guards_clear(const struct kl_command *c) {
     return true;
 }
 
+static void lose(struct kl_sim *s) {
+    kl_mutex_lock(&s->mu);
+    s->losing = true;
+    kl_mutex_unlock(&s->mu);
+}
+
 static void run_kernel(struct kl_sim *s, const struct kl_command *c) {
     struct kl_error *e = NULL;
     struct kl_launch l = {.op = c->op,
@@ -141,9 +147,14 @@ static void run_kernel(struct kl_sim *s, const struct kl_command *c) {
         if (rc) word_min(c->word, (uint32_t)-rc);
     } else {
         /* A device kernel needs no memory of the host, so when an injected failure hits the scratch
-         * memory of the reference kernel, the kernel is tried again. */
-        do rc = kl_cpu_kernel(c->op)(&l);
-        while (rc);
+         * memory of the reference kernel, the kernel is tried again. One that fails otherwise was
+         * not to be taken, and the device is lost as one is that runs an invalid instruction. */
+        do {
+            kl_error_release(e);
+            e = NULL;
+            rc = kl_cpu_kernel(c->op)(&l);
+        } while (rc == KL_ENOMEM);
+        if (rc) lose(s);
         if (l.fault != KL_NO_FAULT) word_min(c->word, (uint32_t)(l.fault - c->pos_begin));
     }
     kl_error_release(e);

@@ -227,11 +227,22 @@ static void chunk(void *arg, int64_t c) {
     kl_scratch_give(&scratch);
 }
 
+/* PINV is made of SVD. */
+static enum kl_op_id made_of(enum kl_op_id op) {
+    return op == KL_OP_PINV ? KL_OP_SVD : op;
+}
+
+int kl_cpu_takes_matrices(enum kl_op_id op, const struct kl_arg *a, struct kl_error **err) {
+    const int m = a->dims[a->ndim - 2], n = a->dims[a->ndim - 1];
+    if (a->size == 0 || kl_matrix_can(made_of(op), (enum kl_dtype)a->dtype, m, n)) return KL_OK;
+    return kl_fail(err, KL_EUNSUPPORTED, "%s: needs LAPACK (OpenBLAS), which was not found",
+                   kl_op_name(op));
+}
+
 int kl_cpu_matrix(struct kl_launch *l) {
     const struct kl_arg *a = &l->in[0];
     const int m = a->dims[a->ndim - 2], n = a->dims[a->ndim - 1];
-    /* PINV is made of SVD. */
-    const enum kl_op_id op = l->op == KL_OP_PINV ? KL_OP_SVD : l->op;
+    const enum kl_op_id op = made_of(l->op);
     const enum kl_dtype dtype = (enum kl_dtype)a->dtype;
     struct job j = {.l = l,
                     .dtype = dtype,
@@ -254,9 +265,7 @@ int kl_cpu_matrix(struct kl_launch *l) {
     j.end = kl_min64(batch, l->pos_end == INT64_MAX ? batch
                                                     : kl_ceil_div(l->pos_end, KL_MATRIX_POSITIONS));
     if (j.begin >= j.end) return KL_OK;
-    if (j.elements && !kl_matrix_can(op, dtype, m, n))
-        return kl_fail(l->err, KL_EUNSUPPORTED, "%s: needs LAPACK (OpenBLAS), which was not found",
-                       kl_op_name(l->op));
+    KL_TRY(kl_cpu_takes_matrices(l->op, a, l->err));
     j.work = j.elements ? kl_matrix_work(op, dtype, m, n, j.right) : 0;
     const int64_t one = kl_min64(j.elements, CHUNK_WORK) * (j.k + j.right) + 1;
     j.each = kl_ceil_div(CHUNK_WORK, one);
