@@ -1,5 +1,6 @@
 /* linalg.h - determinants, which mlx/c/linalg.h does not have. Its rules for dtypes, shapes,
- * ownership and errors hold here too.
+ * ownership and errors hold here too; float16 and bfloat16 are taken too, computed with in
+ * float32, and the result rounded to their type.
  *
  * They are made by LU, whose gradient they have; it fails with KEEL_EMATRIX if a is singular. */
 #ifndef KEEL_LINALG_H

@@ -42,15 +42,26 @@ static int check_square(struct kl_array *a, struct kl_error **err) {
                          KL_SHAPE_TEXT_OF(a));
 }
 
+/* Numbers of 16 bits are computed with in float32, and rounded at the end. */
+static enum kl_dtype computed_in(const struct kl_array *a) {
+    return a->t.dtype == KL_F16 || a->t.dtype == KL_BF16 ? KL_F32 : (enum kl_dtype)a->t.dtype;
+}
+
+static struct kl_array *rounded(struct kl_terms *t, struct kl_array *x, const struct kl_array *a) {
+    return computed_in(a) == (enum kl_dtype)a->t.dtype
+               ? x
+               : kl_term_cast(t, x, (enum kl_dtype)a->t.dtype);
+}
+
 int kl_det(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
     KL_DEFER(DET, a);
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array *diagonal, *sign;
     const int last = -1;
     KL_TRY(check_square(a, err));
-    by_lu(&t, a, &diagonal, &sign);
+    by_lu(&t, kl_term_cast(&t, a, computed_in(a)), &diagonal, &sign);
     struct kl_array *x = KL_TERM(&t, kl_prod_axes(&t.made, diagonal, &last, 1, false, s, err));
-    return kl_terms_end(&t, kl_term2(&t, kl_multiply, x, sign), out);
+    return kl_terms_end(&t, rounded(&t, kl_term2(&t, kl_multiply, x, sign), a), out);
 }
 
 /* One of the two results. */
@@ -61,15 +72,15 @@ int kl_slogdet_part(struct kl_array **out, struct kl_array *a, bool logarithm, s
     struct kl_array *diagonal, *sign;
     const int last = -1;
     KL_TRY(check_square(a, err));
-    by_lu(&t, a, &diagonal, &sign);
+    by_lu(&t, kl_term_cast(&t, a, computed_in(a)), &diagonal, &sign);
     if (logarithm) {
         struct kl_array *logs = kl_term(&t, kl_log, kl_term(&t, kl_abs, diagonal));
-        return kl_terms_end(&t, KL_TERM(&t, kl_sum_axes(&t.made, logs, &last, 1, false, s, err)),
-                            out);
+        struct kl_array *sum = KL_TERM(&t, kl_sum_axes(&t.made, logs, &last, 1, false, s, err));
+        return kl_terms_end(&t, rounded(&t, sum, a), out);
     }
     struct kl_array *signs = kl_term(&t, kl_sign, diagonal);
     signs = KL_TERM(&t, kl_prod_axes(&t.made, signs, &last, 1, false, s, err));
-    return kl_terms_end(&t, kl_term2(&t, kl_multiply, signs, sign), out);
+    return kl_terms_end(&t, rounded(&t, kl_term2(&t, kl_multiply, signs, sign), a), out);
 }
 
 /* ---- the vector product ---- */

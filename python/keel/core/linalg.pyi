@@ -50,10 +50,11 @@ def cross(a: array, b: array, axis: int = -1, *, stream: StreamOrDevice = None) 
 def det(a: array, *, stream: StreamOrDevice = None) -> array:
     """Determinants of square matrices.
 
-    a is (..., n, n) of float32 or float64; leading axes are a batch. The result has the shape
-    of the batch. A device that lacks it refuses it: give stream=mx.cpu there.
+    a is (..., n, n) of a real dtype; leading axes are a batch. The result has the shape of the
+    batch, and the floating dtype of a: float16 and bfloat16 are computed with in float32 and
+    rounded once. A device that lacks it refuses it: give stream=mx.cpu there.
 
-    Raises: ValueError when the last two axes differ, and for other dtypes.
+    Raises: ValueError when the last two axes differ, and for complex64.
 
     Example:
         >>> mx.linalg.det(mx.array([[2.0, 0.0], [0.0, 3.0]]), stream=mx.cpu)
@@ -222,11 +223,11 @@ def qr(a: array, *, stream: StreamOrDevice = None) -> tuple[array, array]:
 def slogdet(a: array, *, stream: StreamOrDevice = None) -> tuple[array, array]:
     """Signs of the determinants of square matrices, and logarithms of their absolute values.
 
-    a is (..., n, n) of float32 or float64; leading axes are a batch. Both results have the
-    shape of the batch; a singular matrix gives 0 and -inf. A device that lacks it refuses it:
-    give stream=mx.cpu there.
+    a is (..., n, n) of a real dtype; leading axes are a batch. Both results have the shape of
+    the batch, and the floating dtype of a (as det); a singular matrix gives 0 and -inf. A device
+    that lacks it refuses it: give stream=mx.cpu there.
 
-    Raises: ValueError when the last two axes differ, and for other dtypes.
+    Raises: ValueError when the last two axes differ, and for complex64.
 
     Example:
         >>> mx.linalg.slogdet(mx.array([[1.0, 0.0], [0.0, -1.0]]), stream=mx.cpu)

@@ -288,6 +288,27 @@ static void determinants(void **state) {
     kl_array_release(a);
 }
 
+/* Of 16 bits: in float32, rounded once. */
+static void determinants_of_half(void **state) {
+    struct kl_array *a = F32(SHAPE(2, 2), 0.125f, 1, 1, 0.3125f), *half, *wide, *out;
+    for (int i = 0; i < 2; i++) {
+        const enum kl_dtype dtype = i ? KL_BF16 : KL_F16;
+        EXPECT_OK(kl_astype(&half, a, dtype, cpu(), &err));
+        EXPECT_OK(kl_det(&out, half, cpu(), &err));
+        assert_int_equal(out->t.dtype, dtype);
+        EXPECT_OK(kl_astype(&wide, out, KL_F32, cpu(), &err));
+        EXPECT_F32(wide, SCALAR, -0.9609375f);
+        kl_array_release(out);
+        for (int logarithm = 0; logarithm < 2; logarithm++) {
+            EXPECT_OK(kl_slogdet_part(&out, half, logarithm, cpu(), &err));
+            assert_int_equal(out->t.dtype, dtype);
+            kl_array_release(out);
+        }
+        kl_array_release(half);
+    }
+    kl_array_release(a);
+}
+
 /* Matrices without rows or columns, and batches without matrices. */
 static void empty(void **state) {
     struct kl_array *none = F32(SHAPE(0, 0), 0), *no_batch = F32(SHAPE(0, 3, 3), 0),
@@ -337,11 +358,21 @@ static void strides(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inverses),  cmocka_unit_test(triangles), cmocka_unit_test(choleskys),
-        cmocka_unit_test(equations), cmocka_unit_test(dtypes),    cmocka_unit_test(lus),
-        cmocka_unit_test(qrs),       cmocka_unit_test(svds),      cmocka_unit_test(pinvs),
-        cmocka_unit_test(eighs),     cmocka_unit_test(eigs),      cmocka_unit_test(determinants),
-        cmocka_unit_test(empty),     cmocka_unit_test(strides),
+        cmocka_unit_test(inverses),
+        cmocka_unit_test(triangles),
+        cmocka_unit_test(choleskys),
+        cmocka_unit_test(equations),
+        cmocka_unit_test(dtypes),
+        cmocka_unit_test(lus),
+        cmocka_unit_test(qrs),
+        cmocka_unit_test(svds),
+        cmocka_unit_test(pinvs),
+        cmocka_unit_test(eighs),
+        cmocka_unit_test(eigs),
+        cmocka_unit_test(determinants),
+        cmocka_unit_test(determinants_of_half),
+        cmocka_unit_test(empty),
+        cmocka_unit_test(strides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
