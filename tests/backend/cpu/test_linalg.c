@@ -111,6 +111,33 @@ static void test_lu(void **state) {
     }
 }
 
+/* NaN is never a pivot while there is a number, and where there is none the pivot is a row of the
+ * matrix all the same: the columns are searched in whole vectors, which end behind the matrix. */
+static void check_pivots_of_nan(enum kl_dtype dtype, int m, int n) {
+    const int k = m < n ? m : n;
+    struct numbers a = numbers_of(dtype, m * n);
+    int *pivots = test_alloc((size_t)k * sizeof *pivots);
+    struct kl_matrix x = matrix_of(KL_OP_LU, dtype, m, n, 0);
+    for (int bad = 0; bad < n; bad++) {
+        for (int i = 0; i < m * n; i++) numbers_set(&a, i, i % n == bad ? NAN : draw());
+        kl_matrix_lu(&x, a.at, pivots);
+        for (int i = 0; i < k; i++) assert_in_range(pivots[i], i, m - 1);
+    }
+    for (int i = 0; i < m * n; i++) numbers_set(&a, i, i % n || i == (m - 1) * n ? draw() : NAN);
+    kl_matrix_lu(&x, a.at, pivots);
+    assert_int_equal(pivots[0], m - 1);
+    free(pivots);
+    matrix_free(&x);
+    numbers_free(&a);
+}
+
+static void test_pivots_of_nan(void **state) {
+    static const int shapes[][2] = {{1, 1}, {3, 3}, {7, 5}, {5, 7}, {17, 17}, {33, 20}, {70, 70}};
+    for (int d = 0; d < 2; d++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+            check_pivots_of_nan(d ? KL_F64 : KL_F32, shapes[i][0], shapes[i][1]);
+}
+
 /* a, whose condition is small: a dominant diagonal in an order of rows that needs exchanges. */
 static struct numbers regular(enum kl_dtype dtype, int n) {
     struct numbers a = numbers_of(dtype, n * n);
@@ -198,6 +225,7 @@ static void test_solve(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cholesky), cmocka_unit_test(test_lu),
+                                       cmocka_unit_test(test_pivots_of_nan),
                                        cmocka_unit_test(test_solve)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
