@@ -200,6 +200,7 @@ static const struct {
     {"attention_sm90", "IS_BF16", {0, 0, 1, 1}, 4},
     {"attention_sm90", "MASK", {0, 1, 2, 3, 2, 3, 0, 1}, 8},
     {"norm", "FLAGS", {0, 2, 7, 3, 1, 6, 5, 4}, 8},
+    {"linalg", "SIZE", {32, 64, 64, 32}, 4},
     {"norm_backward", "FLAGS", {0, 15, 6, 5, 1, 10, 7, 14}, 8},
     {"norm_backward", "KEPT", {8, 16, 8, 16}, 4},
     /* the same place in each list: one format */
@@ -231,6 +232,7 @@ static const struct {
     {"convolution_backward", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"gather_mm", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"norm", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
+    {"linalg", "T:TYPE", 1u << KL_F32 | 1u << KL_F64},
     {"norm_backward", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"radix", "T:IN", 1u << KL_F16 | 1u << KL_F32}, /* all: see nvrtc_made */
     {"topk", "T:IN", 1u << KL_F16 | 1u << KL_F32},
