@@ -11,7 +11,7 @@ enum kl_fft_norm { KL_FFT_BACKWARD, KL_FFT_ORTHO, KL_FFT_ONLY_FORWARD };
  * axes[k]: a is cut, or has zeros put after it; n_num 0: nothing is cut or added, and for TO_REAL
  * the last n is even. Without axes a itself. Integers, bool and 16-bit
  * floats are converted to float32, and complex numbers to their real parts for FROM_REAL. KL_EARG:
- * n below 1, lists of two lengths; KL_EUNSUPPORTED: s is of a device. */
+ * n below 1, lists of two lengths. */
 int kl_fftn(struct kl_array **out, struct kl_array *a, enum kl_fft_kind kind, const int *n,
             size_t n_num, const int *axes, size_t axes_num, enum kl_fft_norm norm,
             struct kl_stream *s, struct kl_error **err);

@@ -195,6 +195,7 @@ static const struct {
     {"convolution_backward", "LINES", {3, 3, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1}, 12},
     {"convolution_backward", "STEP", {1, 1, 2, 2, 1, 2, 1, 1, 1, 1, 1, 2}, 12},
     {"convolution_backward", "XVEC", {1, 1, 1, 1, 1, 0, 1, 1, 1, 0, 0, 1}, 12},
+    {"fft", "ROOM", {2048, 1024}, 2}, /* in the order of the types below */
     {"gather_mm", "TM", {4, 2, 4, 2, 2}, 5},
     {"attention_sm90", "WIDTH", {64, 128}, 2},
     {"attention_sm90", "IS_BF16", {0, 0, 1, 1}, 4},
@@ -230,6 +231,7 @@ static const struct {
     {"attention_backward", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_BF16},
     {"convolution", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"convolution_backward", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
+    {"fft", "T:REAL", 1u << KL_F32 | 1u << KL_F64},
     {"gather_mm", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"norm", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"linalg", "T:TYPE", 1u << KL_F32 | 1u << KL_F64},
