@@ -15,7 +15,7 @@ enum {
     TILE = 32,  /* columns of right-hand sides at once; the same is in linalg.kl */
     TILE_OF_LARGE_F64 = 16,
     ENOUGH_GROUPS = 1024,  /* a matrix that several groups have is factored by each of them */
-    SHARED_MORE = 8 << 10, /* bytes; the kernels have no more than these, matrix and tile */
+    SHARED_MORE = 5 << 10, /* bytes; the kernels have no more than these, matrix and tile */
 };
 
 /* The operands, as the kernels walk them. */
