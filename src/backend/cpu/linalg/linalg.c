@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/linalg/interleaved.h"
 #include "backend/cpu/linalg/matrix.h"
 #include "backend/cpu/operand/scratch.h"
 #include "backend/cpu/operand/tile.h"
@@ -18,6 +19,7 @@ struct job {
     struct kl_matrix_params how;
     enum kl_dtype dtype; /* of the matrices */
     int m, n, k, right;  /* k = min(m, n) */
+    int lanes;           /* matrices that are computed at once; 1: none are */
     size_t item; /* bytes of an element of the matrices, and of a real one of its precision */
     size_t real;
     size_t work;                /* bytes that matrix.h needs */
@@ -52,11 +54,13 @@ static void narrow(char *to, const char *from, int64_t n) {
     kl_convert(KL_F32, to, KL_F64, from, 2 * n);
 }
 
-static void read_matrix(const struct job *j, int input, int64_t i, int64_t elements, char *to) {
+/* `count` matrices, matrix i and those after it, of `elements` elements each. */
+static void read_matrices(const struct job *j, int input, int64_t i, int64_t count,
+                          int64_t elements, char *to) {
     struct kl_cursor c;
     kl_cursor_init_arg(&c, &j->l->in[input]);
     kl_cursor_seek(&c, i * elements);
-    kl_cursor_read(&c, elements, to);
+    kl_cursor_read(&c, count * elements, to);
 }
 
 /* ---- the operations, each of one matrix; a matrix without elements never comes here ---- */
@@ -141,8 +145,8 @@ static enum kl_matrix_info run_one(const struct job *j, const struct room *r, in
     const size_t m = (size_t)j->m, k = (size_t)j->k;
     const enum kl_op_id op = j->l->op;
     const bool in_place = op == KL_OP_CHOLESKY || op == KL_OP_INV || op == KL_OP_LU;
-    read_matrix(j, 0, i, j->elements, in_place ? out : r->a);
-    if (j->l->n_in == 2) read_matrix(j, 1, i, j->count, out);
+    read_matrices(j, 0, i, 1, j->elements, in_place ? out : r->a);
+    if (j->l->n_in == 2) read_matrices(j, 1, i, 1, j->count, out);
     switch (op) {
     case KL_OP_CHOLESKY: return kl_matrix_cholesky(&r->x, j->how.upper, out);
     case KL_OP_INV: return kl_matrix_inv(&r->x, out);
@@ -157,6 +161,47 @@ static enum kl_matrix_info run_one(const struct job *j, const struct room *r, in
     default: return pinv(j, r, out);
     }
     return KL_MATRIX_DONE;
+}
+
+#define BY_DTYPE(name, ...) (j->dtype == KL_F64 ? name##_f64(__VA_ARGS__) : name##_f32(__VA_ARGS__))
+
+/* How many small matrices are computed at once, each as run_one computes it. */
+static int lanes_of(const struct job *j, int64_t batch) {
+    const enum kl_op_id op = j->l->op;
+    const bool can = op == KL_OP_CHOLESKY || op == KL_OP_INV || op == KL_OP_SOLVE ||
+                     op == KL_OP_SOLVE_TRIANGULAR;
+    const int lanes = BY_DTYPE(kl_interleaved);
+    const bool small = j->n <= KL_INTERLEAVED_ROWS && j->right <= KL_INTERLEAVED_RIGHT;
+    return can && small && j->elements && batch >= lanes ? lanes : 1;
+}
+
+/* Matrices i to i + lanes - 1; returns the bits of those that fail. */
+static unsigned run_lanes(const struct job *j, const struct room *r, int64_t i, char *out) {
+    const enum kl_op_id op = j->l->op;
+    const bool two = j->l->n_in == 2, turned = op == KL_OP_CHOLESKY && !j->how.upper;
+    const int n = j->n, lanes = j->lanes;
+    char *x = r->x.work, *b = x + (size_t)(n * n * lanes) * j->item;
+    unsigned bad = 0;
+    read_matrices(j, 0, i, lanes, j->elements, two ? r->a : out);
+    BY_DTYPE(kl_interleave, turned, n, n, (void *)(two ? r->a : out), (void *)x);
+    if (two) read_matrices(j, 1, i, lanes, j->count, out);
+    if (two) BY_DTYPE(kl_interleave, false, n, j->right, (void *)out, (void *)b);
+    switch (op) {
+    case KL_OP_CHOLESKY:
+        bad = BY_DTYPE(kl_interleaved_cholesky, n, (void *)x);
+        BY_DTYPE(kl_separate, turned, n, n, (void *)x, (void *)out);
+        return bad;
+    case KL_OP_INV:
+        memset(b, 0, (size_t)(n * n * lanes) * j->item);
+        for (int e = 0; e < n * lanes; e++)
+            set_real(j, b, e / lanes * (n + 1) * lanes + e % lanes, 1);
+        bad = BY_DTYPE(kl_interleaved_solve, n, n, (void *)x);
+        break;
+    case KL_OP_SOLVE: bad = BY_DTYPE(kl_interleaved_solve, n, j->right, (void *)x); break;
+    default: bad = BY_DTYPE(kl_interleaved_triangular, j->how.upper, n, j->right, (void *)x); break;
+    }
+    BY_DTYPE(kl_separate, false, n, two ? j->right : n, (void *)b, (void *)out);
+    return bad;
 }
 
 /* The result for a matrix with no rows or no columns: factors are identities, and rows keep their
@@ -199,11 +244,24 @@ static size_t more_bytes(const struct job *j) {
     }
 }
 
+/* Bytes of workspace, for one matrix and for several at once. */
+static size_t work_bytes(const struct job *j) {
+    const size_t n = (size_t)j->n, columns = n + (j->l->n_in == 2 ? (size_t)j->right : n),
+                 together = n * columns * (size_t)j->lanes * j->item;
+    return line(j->lanes > 1 && together > j->work ? together : j->work);
+}
+
+static void fail(struct job *j, int64_t i, enum kl_matrix_info info, char *out, size_t bytes) {
+    memset(out, 0, bytes);
+    note_fault(j, KL_MATRIX_POSITIONS * i +
+                      (info == KL_MATRIX_NOT_FINITE ? KL_MATRIX_HAS_NAN : KL_MATRIX_BAD));
+}
+
 static void chunk(void *arg, int64_t c) {
     struct job *j = arg;
     const int64_t first = j->begin + c * j->each, last = kl_min64(j->end, first + j->each);
     const size_t bytes = (size_t)j->count * kl_dtype_size((enum kl_dtype)j->l->out->dtype);
-    const size_t of_a = line((size_t)j->elements * j->item), of_work = line(j->work);
+    const size_t of_a = line((size_t)(j->elements * j->lanes) * j->item), of_work = work_bytes(j);
     char *out = (char *)j->l->out->data + (size_t)first * bytes;
     struct kl_scratch scratch;
     if (!kl_scratch_take(&scratch, j->l, of_a + of_work + more_bytes(j))) {
@@ -212,17 +270,21 @@ static void chunk(void *arg, int64_t c) {
     }
     struct room r = {
         {j->dtype, j->m, j->n, scratch.ptr + of_a}, scratch.ptr, scratch.ptr + of_a + of_work};
-    for (int64_t i = first; i < last; i++, out += bytes) {
+    int64_t i = first;
+    for (; j->lanes > 1 && i + j->lanes <= last; i += j->lanes, out += bytes * (size_t)j->lanes) {
+        const unsigned bad = run_lanes(j, &r, i, out);
+        for (int lane = 0; bad >> lane; lane++)
+            if (bad >> lane & 1)
+                fail(j, i + lane, KL_MATRIX_FAILS, out + bytes * (size_t)lane, bytes);
+    }
+    for (; i < last; i++, out += bytes) {
         enum kl_matrix_info info = KL_MATRIX_DONE;
         memset(out, 0, bytes);
         if (j->elements == 0)
             run_empty(j, out);
         else
             info = run_one(j, &r, i, out);
-        if (!info) continue;
-        memset(out, 0, bytes);
-        note_fault(j, KL_MATRIX_POSITIONS * i +
-                          (info == KL_MATRIX_NOT_FINITE ? KL_MATRIX_HAS_NAN : KL_MATRIX_BAD));
+        if (info) fail(j, i, info, out, bytes);
     }
     kl_scratch_give(&scratch);
 }
@@ -268,7 +330,8 @@ int kl_cpu_matrix(struct kl_launch *l) {
     KL_TRY(kl_cpu_takes_matrices(l->op, a, l->err));
     j.work = j.elements ? kl_matrix_work(op, dtype, m, n, j.right) : 0;
     const int64_t one = kl_min64(j.elements, CHUNK_WORK) * (j.k + j.right) + 1;
-    j.each = kl_ceil_div(CHUNK_WORK, one);
+    j.lanes = lanes_of(&j, j.end - j.begin);
+    j.each = kl_ceil_div(kl_ceil_div(CHUNK_WORK, one), j.lanes) * j.lanes;
     kl_run_tasks(l, kl_ceil_div(j.end - j.begin, j.each), chunk, &j);
     if (atomic_load(&j.without_memory)) return kl_fail_nomem(l->err);
     l->fault = atomic_load(&j.fault);
