@@ -482,6 +482,54 @@ def fourier():
     x.drop()
 
 
+def linear_algebra():
+    """MLX has these functions on its CPU stream only."""
+    if not hasattr(lib, "mlx_linalg_inv"):
+        return
+    vector, append, free_vector = (declare("mlx_vector_array_" + f, res, *args) for f, res, args in (("new", Handle, ()), ("append_value", INT, (Handle, Handle)), ("free", INT, (Handle,))))
+    evaluate = declare("mlx_eval", INT, Handle)
+
+    def factors(name, *args, pair=False):
+        """Factors are a pair of results or a vector of them; all of them are evaluated."""
+
+        def go():
+            all_of_them, pieces = vector(), [new_array(), new_array()] if pair else []
+            outs = [C.byref(x) for x in pieces] or [C.byref(all_of_them)]
+            rc = getattr(lib, "mlx_linalg_" + name)(*outs, *args, S)
+            for x in pieces:
+                rc = rc or append(all_of_them, x)
+                free_array(x)
+            rc = rc or evaluate(all_of_them)
+            free_vector(all_of_them)
+            if rc:
+                raise RuntimeError(f"mlx_linalg_{name} failed")
+
+        return go
+
+    on_cpu = {"stream": mx.cpu} if mx is not None else {}
+    n = 512
+    a = normal(n, n)
+    x, definite = Both(a), Both(a @ a.T / n + np.eye(n, dtype=np.float32))
+    case(f"inv {n} float32", ways(lambda: call("linalg_inv", x.keel), lambda: np.linalg.inv(x.np), lambda: torch.linalg.inv(x.torch), lambda: mx.linalg.inv(x.mx, **on_cpu)))
+    case(f"cholesky {n} float32", ways(lambda: call("linalg_cholesky", definite.keel, FALSE), lambda: np.linalg.cholesky(definite.np), lambda: torch.linalg.cholesky(definite.torch),
+                                       lambda: mx.linalg.cholesky(definite.mx, **on_cpu)))
+    case(f"lu {n} float32", beside(factors("lu", x.keel), None, lambda: torch.linalg.lu(x.torch), lambda: mx.linalg.lu(x.mx, **on_cpu)))
+    case(f"svd {n} float32", beside(factors("svd", x.keel, TRUE), lambda: np.linalg.svd(x.np), lambda: torch.linalg.svd(x.torch), lambda: mx.linalg.svd(x.mx, **on_cpu)))
+    case(f"eigh {n} float32", beside(factors("eigh", definite.keel, b"L", pair=True), lambda: np.linalg.eigh(definite.np), lambda: torch.linalg.eigh(definite.torch), lambda: mx.linalg.eigh(definite.mx, **on_cpu)))
+    x.drop(), definite.drop()
+    x = Both(normal(256, 256))
+    case("qr 256 float32", beside(factors("qr", x.keel, pair=True), lambda: np.linalg.qr(x.np), lambda: torch.linalg.qr(x.torch), lambda: mx.linalg.qr(x.mx, **on_cpu)))
+    x.drop()
+    x = Both(normal(4096, 32, 32) + 8 * np.eye(32, dtype=np.float32))
+    for columns in (1, 32):
+        b = Both(normal(4096, 32, columns))
+        case(f"4096 solves of 32, {columns} column{'s' if columns > 1 else ''}", ways(lambda: call("linalg_solve", x.keel, b.keel), lambda: np.linalg.solve(x.np, b.np), lambda: torch.linalg.solve(x.torch, b.torch),
+                                                                                  lambda: mx.linalg.solve(x.mx, b.mx, **on_cpu)))
+        b.drop()
+    case("4096 inv of 32", ways(lambda: call("linalg_inv", x.keel), lambda: np.linalg.inv(x.np), lambda: torch.linalg.inv(x.torch), lambda: mx.linalg.inv(x.mx, **on_cpu)))
+    x.drop()
+
+
 def sorting():
     x = Both(normal(1 << 20))
     case("sort 1 M", ways(lambda: call("sort", x.keel), lambda: np.sort(x.np), lambda: torch.sort(x.torch), lambda: mx.sort(x.mx)))
@@ -654,7 +702,7 @@ def write_table(path):
 
 print("keel beside", ", ".join(n + " " + v for n, v in (("numpy", np.__version__), ("torch", torch.__version__ if torch is not None else "missing"), ("mlx", "there" if mx is not None else "missing"))))
 measure_limits()
-for part in (elementwise, reductions, other_axes, products, indexed, sorting, fourier, attention, attention_backward, norm_gradients, convolutions):
+for part in (elementwise, reductions, other_axes, products, indexed, sorting, fourier, linear_algebra, attention, attention_backward, norm_gradients, convolutions):
     part()
 ratios = [r["ratio"] for r in results if r["best"]]
 if ratios:
