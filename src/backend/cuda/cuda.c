@@ -127,9 +127,11 @@ int kl_cuda_count(const char **why) {
 
 const char *kl_cuda_lacks(int i, const char **library) {
     const char *why = NULL;
-    *library = i == 0 ? "missing_cublaslt" : i == 1 ? "missing_cudnn" : NULL;
+    static const char *const names[] = {"missing_cublaslt", "missing_cudnn", "missing_cusolver"};
+    *library = i < 3 ? names[i] : NULL;
     if (i == 0) return kl_blas_api(&why) ? NULL : why;
-    return i == 1 && !kl_dnn_api(&why) ? why : NULL;
+    if (i == 1) return kl_dnn_api(&why) ? NULL : why;
+    return i == 2 && !kl_solver_api(&why) ? why : NULL;
 }
 
 static int attribute(const struct kl_cuda_api *api, int device, int which, int otherwise) {
@@ -226,6 +228,7 @@ static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
     kl_mutex_init(&d->staging_mu);
     kl_mutex_init(&d->blas.mu);
     kl_mutex_init(&d->dnn.mu);
+    kl_mutex_init(&d->solver.mu);
     kl_mutex_init(&d->mu);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
@@ -236,6 +239,7 @@ static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
     if (rc) {
         pthread_cond_destroy(&d->changed);
         kl_mutex_deinit(&d->mu);
+        kl_mutex_deinit(&d->solver.mu);
         kl_mutex_deinit(&d->dnn.mu);
         kl_mutex_deinit(&d->blas.mu);
         kl_mutex_deinit(&d->staging_mu);

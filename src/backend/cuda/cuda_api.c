@@ -35,6 +35,8 @@ static const char *bind(void *library, const struct symbol *symbols, int n, void
 #define NVRTC_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_nvrtc_api, name)},
 #define KL_BLAS_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_blas_api, name)},
 #define KL_DNN_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_dnn_api, name)},
+#define SOLVER_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_solver_api, name)},
+#define TRIANGLE_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_triangle_api, name)},
 static const struct symbol cuda_symbols[] = {KL_CUDA_FUNCTIONS(CUDA_SYMBOL)};
 static const struct symbol graph_symbols[] = {KL_CUDA_GRAPH_FUNCTIONS(GRAPH_SYMBOL)};
 static const struct symbol edge_symbols[] = {KL_CUDA_EDGE_FUNCTIONS(EDGE_SYMBOL)};
@@ -42,6 +44,8 @@ static const struct symbol map_symbols[] = {KL_CUDA_MAP_FUNCTIONS(MAP_SYMBOL)};
 static const struct symbol nvrtc_symbols[] = {KL_NVRTC_FUNCTIONS(NVRTC_SYMBOL)};
 static const struct symbol blas_symbols[] = {KL_BLAS_FUNCTIONS(KL_BLAS_SYMBOL)};
 static const struct symbol dnn_symbols[] = {KL_DNN_FUNCTIONS(KL_DNN_SYMBOL)};
+static const struct symbol solver_symbols[] = {KL_SOLVER_FUNCTIONS(SOLVER_SYMBOL)};
+static const struct symbol triangle_symbols[] = {KL_TRIANGLE_FUNCTIONS(TRIANGLE_SYMBOL)};
 
 /* ---- the driver ---- */
 
@@ -178,10 +182,12 @@ static bool find_library(const struct library *l) {
         "lib/python3*/site-packages/nvidia/cuda_nvrtc/lib",
         "lib/python3*/site-packages/nvidia/cublas/lib",
         "lib/python3*/site-packages/nvidia/cudnn/lib",
+        "lib/python3*/site-packages/nvidia/cusolver/lib",
         "lib/python3*/dist-packages/nvidia/cu13/lib",
         "lib/python3*/dist-packages/nvidia/cuda_nvrtc/lib",
         "lib/python3*/dist-packages/nvidia/cublas/lib",
         "lib/python3*/dist-packages/nvidia/cudnn/lib",
+        "lib/python3*/dist-packages/nvidia/cusolver/lib",
         "lib", /* the layout of conda */
     };
     enum { N_WHEELS = sizeof wheels / sizeof *wheels };
@@ -411,4 +417,86 @@ const struct kl_dnn_api *kl_dnn_api(const char **why) {
     pthread_once(&dnn.once, load_dnn);
     if (!dnn.ok && why) *why = dnn.why;
     return dnn.ok ? &dnn.api : NULL;
+}
+
+/* ---- factorisations ---- */
+
+static struct {
+    pthread_once_t once;
+    struct kl_solver_api api;
+    bool ok;
+    char why[WHY_BYTES];
+} solver = {.once = PTHREAD_ONCE_INIT};
+
+static bool try_solver(const char *file) {
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return false;
+    const char *lacks =
+        bind(library, solver_symbols, sizeof solver_symbols / sizeof *solver_symbols, &solver.api);
+    if (!lacks) return solver.ok = true;
+    snprintf(solver.why, sizeof solver.why, "%.128s has no %s: cuSOLVER 11.1 or later is needed",
+             file, lacks);
+    dlclose(library);
+    return false;
+}
+
+static void load_solver(void) {
+    const char *named = getenv("KEEL_CUSOLVER");
+    bool old = driver_is_old();
+    /* That of CUDA 13 is number 12, that of CUDA 12 and of CUDA 11 number 11. */
+    const struct library l = {{old ? "libcusolver.so.11" : "libcusolver.so.12",
+                               old ? "libcusolver.so.12" : "libcusolver.so.11", "libcusolver.so"},
+                              try_solver};
+    if ((named && *named ? try_solver(named) : find_library(&l)) || solver.why[0]) return;
+    if (named && *named)
+        snprintf(solver.why, sizeof solver.why, "KEEL_CUSOLVER=%.128s cannot be loaded", named);
+    else
+        snprintf(solver.why, sizeof solver.why,
+                 "libcusolver.so" NOT_FOUND(".12, .11", "nvidia-cusolver"));
+}
+
+const struct kl_solver_api *kl_solver_api(const char **why) {
+    pthread_once(&solver.once, load_solver);
+    if (!solver.ok && why) *why = solver.why;
+    return solver.ok ? &solver.api : NULL;
+}
+
+static struct {
+    pthread_once_t once;
+    struct kl_triangle_api api;
+    bool ok;
+    char why[WHY_BYTES];
+} triangles = {.once = PTHREAD_ONCE_INIT};
+
+static bool try_triangles(const char *file) {
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return false;
+    const char *lacks = bind(library, triangle_symbols,
+                             sizeof triangle_symbols / sizeof *triangle_symbols, &triangles.api);
+    if (!lacks) return triangles.ok = true;
+    snprintf(triangles.why, sizeof triangles.why, "%.128s has no %s: cuBLAS 11 or later is needed",
+             file, lacks);
+    dlclose(library);
+    return false;
+}
+
+static void load_triangles(void) {
+    const char *named = getenv("KEEL_CUBLAS");
+    bool old = driver_is_old();
+    const struct library l = {{old ? "libcublas.so.12" : "libcublas.so.13",
+                               old ? "libcublas.so.13" : "libcublas.so.12", "libcublas.so",
+                               "libcublas.so.11"},
+                              try_triangles};
+    if ((named && *named ? try_triangles(named) : find_library(&l)) || triangles.why[0]) return;
+    if (named && *named)
+        snprintf(triangles.why, sizeof triangles.why, "KEEL_CUBLAS=%.128s cannot be loaded", named);
+    else
+        snprintf(triangles.why, sizeof triangles.why,
+                 "libcublas.so" NOT_FOUND(".13, .12", "nvidia-cublas"));
+}
+
+const struct kl_triangle_api *kl_triangle_api(const char **why) {
+    pthread_once(&triangles.once, load_triangles);
+    if (!triangles.ok && why) *why = triangles.why;
+    return triangles.ok ? &triangles.api : NULL;
 }

@@ -1,5 +1,5 @@
-/* cuda_api.h - the parts of the CUDA driver API, of NVRTC, of cuBLASLt and of cuDNN that Keel uses.
- * They are declared here and loaded at run time.
+/* cuda_api.h - the parts of the CUDA driver API, of NVRTC, cuBLASLt, cuDNN, cuSOLVER and cuBLAS
+ * that Keel uses. They are declared here and loaded at run time.
  *
  * No header and no library of the toolkit is needed to build. For a library that is missing there
  * is a reason in words. Any thread may call. */
@@ -307,6 +307,86 @@ enum {
     F(DescFinish, "cudnnBackendFinalize", (void *desc))                              \
     F(Execute, "cudnnBackendExecute", (void *handle, void *plan, void *pack))
 
+/* ---- cuSOLVER, and the triangular systems of cuBLAS ---- */
+
+/* Numbers of the ABI, the same as in cusolver_common.h and cublas_api.h; types of elements are
+ * KL_BLAS_R_F32 and the like. */
+enum {
+    KL_SOLVER_ALLOC_FAILED = 2,
+
+    KL_SOLVER_LOWER = 0, /* which triangle is read */
+    KL_SOLVER_UPPER = 1,
+    KL_SOLVER_RIGHT = 1, /* the side of the triangle */
+    KL_SOLVER_NON_UNIT = 0,
+};
+
+/* All of these return a status; 0 is success. Matrices are in the order of columns. `host` is
+ * workspace on the host. */
+#define KL_SOLVER_FUNCTIONS(F)                                                                     \
+    F(Create, "cusolverDnCreate", (void **handle))                                                 \
+    F(SetStream, "cusolverDnSetStream", (void *handle, void *stream))                              \
+    F(CreateParams, "cusolverDnCreateParams", (void **params))                                     \
+    F(PotrfSize, "cusolverDnXpotrf_bufferSize",                                                    \
+      (void *handle, void *params, int triangle, int64_t n, int type, const void *a, int64_t ld,   \
+       int compute, size_t *bytes, size_t *host_bytes))                                            \
+    F(Potrf, "cusolverDnXpotrf",                                                                   \
+      (void *handle, void *params, int triangle, int64_t n, int type, void *a, int64_t ld,         \
+       int compute, void *work, size_t bytes, void *host, size_t host_bytes, int *info))           \
+    F(GetrfSize, "cusolverDnXgetrf_bufferSize",                                                    \
+      (void *handle, void *params, int64_t m, int64_t n, int type, const void *a, int64_t ld,      \
+       int compute, size_t *bytes, size_t *host_bytes))                                            \
+    F(Getrf, "cusolverDnXgetrf",                                                                   \
+      (void *handle, void *params, int64_t m, int64_t n, int type, void *a, int64_t ld,            \
+       int64_t *exchanges, int compute, void *work, size_t bytes, void *host, size_t host_bytes,   \
+       int *info))                                                                                 \
+    F(Getrs, "cusolverDnXgetrs",                                                                   \
+      (void *handle, void *params, int op, int64_t n, int64_t right, int type, const void *a,      \
+       int64_t ld, const int64_t *exchanges, int right_type, void *b, int64_t b_ld, int *info))    \
+    F(GeqrfSize, "cusolverDnXgeqrf_bufferSize",                                                    \
+      (void *handle, void *params, int64_t m, int64_t n, int type, const void *a, int64_t ld,      \
+       int tau_type, const void *tau, int compute, size_t *bytes, size_t *host_bytes))             \
+    F(Geqrf, "cusolverDnXgeqrf",                                                                   \
+      (void *handle, void *params, int64_t m, int64_t n, int type, void *a, int64_t ld,            \
+       int tau_type, void *tau, int compute, void *work, size_t bytes, void *host,                 \
+       size_t host_bytes, int *info))                                                              \
+    F(SorgqrSize, "cusolverDnSorgqr_bufferSize",                                                   \
+      (void *handle, int m, int n, int k, const float *a, int ld, const float *tau, int *count))   \
+    F(Sorgqr, "cusolverDnSorgqr",                                                                  \
+      (void *handle, int m, int n, int k, float *a, int ld, const float *tau, float *work,         \
+       int count, int *info))                                                                      \
+    F(DorgqrSize, "cusolverDnDorgqr_bufferSize",                                                   \
+      (void *handle, int m, int n, int k, const double *a, int ld, const double *tau, int *count)) \
+    F(Dorgqr, "cusolverDnDorgqr",                                                                  \
+      (void *handle, int m, int n, int k, double *a, int ld, const double *tau, double *work,      \
+       int count, int *info))                                                                      \
+    F(SyevdSize, "cusolverDnXsyevd_bufferSize",                                                    \
+      (void *handle, void *params, int vectors, int triangle, int64_t n, int type, const void *a,  \
+       int64_t ld, int w_type, const void *w, int compute, size_t *bytes, size_t *host_bytes))     \
+    F(Syevd, "cusolverDnXsyevd",                                                                   \
+      (void *handle, void *params, int vectors, int triangle, int64_t n, int type, void *a,        \
+       int64_t ld, int w_type, void *w, int compute, void *work, size_t bytes, void *host,         \
+       size_t host_bytes, int *info))                                                              \
+    F(GesvdSize, "cusolverDnXgesvd_bufferSize",                                                    \
+      (void *handle, void *params, signed char u_job, signed char vt_job, int64_t m, int64_t n,    \
+       int type, const void *a, int64_t ld, int s_type, const void *s, int u_type, const void *u,  \
+       int64_t u_ld, int vt_type, const void *vt, int64_t vt_ld, int compute, size_t *bytes,       \
+       size_t *host_bytes))                                                                        \
+    F(Gesvd, "cusolverDnXgesvd",                                                                   \
+      (void *handle, void *params, signed char u_job, signed char vt_job, int64_t m, int64_t n,    \
+       int type, void *a, int64_t ld, int s_type, void *s, int u_type, void *u, int64_t u_ld,      \
+       int vt_type, void *vt, int64_t vt_ld, int compute, void *work, size_t bytes, void *host,    \
+       size_t host_bytes, int *info))
+
+#define KL_TRIANGLE_FUNCTIONS(F)                                                                  \
+    F(Create, "cublasCreate_v2", (void **handle))                                                 \
+    F(SetStream, "cublasSetStream_v2", (void *handle, void *stream))                              \
+    F(Strsm, "cublasStrsm_v2",                                                                    \
+      (void *handle, int side, int triangle, int op, int unit, int m, int n, const float *alpha,  \
+       const float *a, int ld, float *b, int b_ld))                                               \
+    F(Dtrsm, "cublasDtrsm_v2",                                                                    \
+      (void *handle, int side, int triangle, int op, int unit, int m, int n, const double *alpha, \
+       const double *a, int ld, double *b, int b_ld))
+
 #define KL_CUDA_FIELD(name, symbol, params) int(*name) params;
 struct kl_cuda_graph_api {
     KL_CUDA_GRAPH_FUNCTIONS(KL_CUDA_FIELD)
@@ -335,6 +415,12 @@ struct kl_blas_api {
 struct kl_dnn_api {
     KL_DNN_FUNCTIONS(KL_CUDA_FIELD)
 };
+struct kl_solver_api {
+    KL_SOLVER_FUNCTIONS(KL_CUDA_FIELD)
+};
+struct kl_triangle_api {
+    KL_TRIANGLE_FUNCTIONS(KL_CUDA_FIELD)
+};
 #undef KL_CUDA_FIELD
 
 /* The driver, initialised. NULL, with *why as immortal text, when there is no driver or no device.
@@ -347,6 +433,10 @@ const struct kl_nvrtc_api *kl_nvrtc_api(const char **why);
 const struct kl_blas_api *kl_blas_api(const char **why);
 /* cuDNN, for convolutions. NULL with a reason. The first call loads it; it needs no device. */
 const struct kl_dnn_api *kl_dnn_api(const char **why);
+/* cuSOLVER, for factorisations of matrices, and the part of cuBLAS for triangular systems. NULL
+ * with a reason. The first call loads it; it needs no device. */
+const struct kl_solver_api *kl_solver_api(const char **why);
+const struct kl_triangle_api *kl_triangle_api(const char **why);
 
 /* The folder of the toolkit's headers: where KEEL_CUDA_PATH says, next to the compiler, or that of
  * another toolkit; one to which its C++ library belongs comes first. NULL when there is none.

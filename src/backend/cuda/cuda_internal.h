@@ -52,6 +52,9 @@ struct kl_cuda_queue {
     void *notify;
     struct kl_cuda_chain *chain; /* NULL: this driver has no graphs whose nodes can be changed */
     uint64_t posted;             /* the number of posted writes before what is in `stream` */
+    /* Handles of cuSOLVER and cuBLAS for this stream; NULL until first use. Only the thread that
+     * submits to the queue uses them. */
+    void *solver, *triangles;
 };
 
 struct kl_cuda_problem;
@@ -75,6 +78,12 @@ struct kl_cuda_convolutions {
     void *stream; /* the stream of the handle */
     struct kl_cuda_convolution *bucket[KL_DNN_BUCKETS];
     int n_known;
+};
+
+/* Questions to cuSOLVER about workspaces; see cuda_solver.c. */
+struct kl_cuda_solver {
+    struct kl_mutex mu;
+    void *handle, *params; /* NULL until first use; guarded by mu, but params may be read after */
 };
 
 struct kl_cuda {
@@ -109,6 +118,7 @@ struct kl_cuda {
 
     struct kl_cuda_products blas;
     struct kl_cuda_convolutions dnn;
+    struct kl_cuda_solver solver;
 
     _Atomic(int) lost; /* the CUresult that ended the device; 0: not lost */
     _Atomic(bool) forked;
@@ -212,3 +222,5 @@ int kl_cuda_attention(struct kl_emit *e, const struct kl_command *c);
 int kl_cuda_blas(struct kl_emit *e, const struct kl_command *c);
 /* cuda_dnn.c: CONVOLUTION. */
 int kl_cuda_dnn(struct kl_emit *e, const struct kl_command *c);
+/* cuda_solver.c: operations on matrices that the dialect has no kernels for. */
+int kl_cuda_solver(struct kl_emit *e, const struct kl_command *c);

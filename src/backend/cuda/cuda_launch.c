@@ -99,5 +99,5 @@ int kl_cuda_override(struct kl_emit *e, const struct kl_command *c) {
     if (c->op == KL_OP_MATMUL) return kl_cuda_blas(e, c);
     if (c->op == KL_OP_CONVOLUTION) return kl_cuda_dnn(e, c);
     if (c->op == KL_OP_ATTENTION) return kl_cuda_attention(e, c);
-    return 0;
+    return kl_cuda_solver(e, c);
 }

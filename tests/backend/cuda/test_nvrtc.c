@@ -235,6 +235,7 @@ static const struct {
     {"gather_mm", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"norm", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"linalg", "T:TYPE", 1u << KL_F32 | 1u << KL_F64},
+    {"linalg_parts", "T:TYPE", 1u << KL_F32 | 1u << KL_F64},
     {"norm_backward", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"radix", "T:IN", 1u << KL_F16 | 1u << KL_F32}, /* all: see nvrtc_made */
     {"topk", "T:IN", 1u << KL_F16 | 1u << KL_F32},

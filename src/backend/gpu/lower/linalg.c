@@ -1,6 +1,8 @@
 /* linalg.c - CHOLESKY, LU, QR, SOLVE, INV and SOLVE_TRIANGULAR of matrices of up to MOST rows and
  * columns: one group of kernels/linalg.kl for each matrix, or a few where the right-hand sides have
  * many columns. A driver may have a library for larger matrices, and for other operations. */
+#include "backend/gpu/lower/linalg.h"
+
 #include "backend/gpu/lower/axes.h"
 #include "backend/gpu/lower/kernels.h"
 #include "base/number/dtype.h"
@@ -25,9 +27,9 @@ struct job {
     const void *data[2];    /* of the matrices and the right-hand sides */
     int64_t row[2], col[2]; /* strides in elements */
     struct kl_space batch;
-    int64_t begin, end, origin; /* the matrices of this launch; the first position */
-    int m, n, columns;          /* columns: of the right-hand sides, or of an inverse */
-    int values[2];              /* of the family's macros */
+    struct kl_matrix_range range;
+    int m, n, columns; /* columns: of the right-hand sides, or of an inverse */
+    int values[2];     /* of the family's macros */
     uint32_t local;
     size_t item;
 };
@@ -70,16 +72,9 @@ static int describe_operands(struct kl_emit *e, struct job *j) {
     return KL_OK;
 }
 
-/* The matrices whose positions the command has; operations that cannot fail have no positions. */
-static void describe_range(struct job *j) {
-    const int64_t each = KL_MATRIX_POSITIONS;
-    j->end = j->batch.n;
-    if (!(kl_op_flags(j->c->op) & KL_OPF_CHECKED)) return;
-    const int64_t last =
-        j->c->pos_end < each * j->end ? kl_groups_for(j->c->pos_end, each) : j->end;
-    j->begin = kl_groups_for(j->c->pos_begin, each);
-    j->end = last;
-    j->origin = j->c->pos_begin;
+bool kl_matrix_is_small(const struct kl_command *c) {
+    const struct kl_arg *a = &c->args[0];
+    return a->dims[a->ndim - 2] <= MOST && a->dims[a->ndim - 1] <= MOST;
 }
 
 static int check_size(struct kl_emit *e, const struct job *j) {
@@ -87,7 +82,7 @@ static int check_size(struct kl_emit *e, const struct job *j) {
     const size_t size = (size_t)j->values[1],
                  needs = size * (size + 1 + (size == MOST && j->item == 8 ? 16 : TILE)) * j->item +
                          SHARED_MORE;
-    if (j->m > MOST || j->n > MOST)
+    if (!kl_matrix_is_small(j->c))
         return kl_fail(e->err, KL_EUNSUPPORTED,
                        "%s of matrices of %d rows and %d columns cannot run on this device, which "
                        "takes up to %d of each; a stream of the CPU runs it",
@@ -109,28 +104,28 @@ static int cholesky(struct kl_emit *e, const struct job *j) {
                                    KL_KARG_PTR(j->out->data, j->item),
                                    f.ptr,
                                    KL_KARG(word),
-                                   KL_KARG(j->begin),
-                                   KL_KARG(j->origin),
+                                   KL_KARG(j->range.begin),
+                                   KL_KARG(j->range.origin),
                                    KL_KARG(j->n),
                                    KL_KARG(upper),
                                    KL_KARG(j->row[0]),
                                    KL_KARG(j->col[0]),
                                    KL_KARG(j->batch)};
-    return kl_emit(e, &kl_family_linalg, j->values, "cholesky", j->end - j->begin, j->local, args,
-                   sizeof args / sizeof *args);
+    return kl_emit(e, &kl_family_linalg, j->values, "cholesky", j->range.end - j->range.begin,
+                   j->local, args, sizeof args / sizeof *args);
 }
 
 static int factors(struct kl_emit *e, const struct job *j, const char *entry) {
     const struct kl_karg args[] = {KL_KARG_PTR(j->data[0], j->item),
                                    KL_KARG_PTR(j->out->data, j->item),
-                                   KL_KARG(j->begin),
+                                   KL_KARG(j->range.begin),
                                    KL_KARG(j->m),
                                    KL_KARG(j->n),
                                    KL_KARG(j->row[0]),
                                    KL_KARG(j->col[0]),
                                    KL_KARG(j->batch)};
-    return kl_emit(e, &kl_family_linalg, j->values, entry, j->end - j->begin, j->local, args,
-                   sizeof args / sizeof *args);
+    return kl_emit(e, &kl_family_linalg, j->values, entry, j->range.end - j->range.begin, j->local,
+                   args, sizeof args / sizeof *args);
 }
 
 static int solve(struct kl_emit *e, const struct job *j) {
@@ -139,7 +134,7 @@ static int solve(struct kl_emit *e, const struct job *j) {
     const int32_t word = f.checked ? j->c->word.index : -1;
     const int32_t how = of_triangle ? ((const struct kl_matrix_params *)j->c->params)->upper
                                     : j->c->op == KL_OP_INV;
-    const int64_t matrices = j->end - j->begin;
+    const int64_t matrices = j->range.end - j->range.begin;
     const int most = j->values[1] == MOST && j->item == 8 ? TILE_OF_LARGE_F64 : TILE;
     const int32_t wide = (int32_t)kl_pow2_for(j->columns, most);
     int64_t tiles = kl_groups_for(j->columns, wide);
@@ -151,8 +146,8 @@ static int solve(struct kl_emit *e, const struct job *j) {
                                    KL_KARG_PTR(j->out->data, j->item),
                                    f.ptr,
                                    KL_KARG(word),
-                                   KL_KARG(j->begin),
-                                   KL_KARG(j->origin),
+                                   KL_KARG(j->range.begin),
+                                   KL_KARG(j->range.origin),
                                    KL_KARG(j->n),
                                    KL_KARG(j->columns),
                                    KL_KARG(wide),
@@ -180,7 +175,7 @@ int kl_lower_matrix(struct kl_emit *e, const struct kl_command *c) {
     j.local = kl_local_size(e, 4 * (uint32_t)j.values[1]);
     KL_TRY(check_size(e, &j));
     KL_TRY(describe_operands(e, &j));
-    describe_range(&j);
+    j.range = kl_matrix_range_of(c);
     if (c->op == KL_OP_CHOLESKY) return cholesky(e, &j);
     if (c->op == KL_OP_LU) return factors(e, &j, "lu");
     if (c->op == KL_OP_QR) return factors(e, &j, "qr");
