@@ -43,7 +43,7 @@ static const struct driver {
 enum {
     N_DRIVERS = sizeof drivers / sizeof *drivers,
     MAX_GPUS = 8,
-    MOST_LIBRARIES = 2, /* optional ones of a driver */
+    MOST_LIBRARIES = 4, /* optional ones of a driver */
     CPU_FACTS = 4,      /* of the CPU itself */
     MAX_CPU_FACTS = CPU_FACTS + N_DRIVERS * (1 + MOST_LIBRARIES),
     MAX_GPU_FACTS = 6,

@@ -64,9 +64,10 @@ static int child(const struct choice *c) {
     set("FAKE_CUDA_DEVICES", c->n_fakes);
     /* Hides the OpenCL devices of this machine. */
     set("KEEL_OPENCL_LIBRARY", "/nonexistent/libOpenCL.so");
-    /* Where a case names a device, the libraries for products and convolutions are missing. */
+    /* Where a case names a device, NVIDIA's other libraries are missing. */
     set("KEEL_CUBLASLT", c->device ? "/nonexistent/libcublasLt.so" : NULL);
     set("KEEL_CUDNN", c->device ? "/nonexistent/libcudnn.so" : NULL);
+    set("KEEL_CUFFT", c->device ? "/nonexistent/libcufft.so" : NULL);
     struct kl_backend *b = NULL;
     struct kl_error *e = NULL;
     /* Opening the CPU loads no driver. */
@@ -99,6 +100,9 @@ static int child(const struct choice *c) {
     slow = fact(KL_CPU, "missing_cudnn");
     CHECK((slow != NULL) == (fake && c->device));
     CHECK(!slow || strstr(slow, "KEEL_CUDNN=/nonexistent"));
+    slow = fact(KL_CPU, "missing_cufft");
+    CHECK((slow != NULL) == (fake && c->device));
+    CHECK(!slow || strstr(slow, "KEEL_CUFFT=/nonexistent"));
     CHECK(fact(KL_CPU, "device_name"));
     fflush(stdout);
     return bad;

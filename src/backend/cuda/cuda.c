@@ -127,11 +127,13 @@ int kl_cuda_count(const char **why) {
 
 const char *kl_cuda_lacks(int i, const char **library) {
     const char *why = NULL;
-    static const char *const names[] = {"missing_cublaslt", "missing_cudnn", "missing_cusolver"};
-    *library = i < 3 ? names[i] : NULL;
+    static const char *const names[] = {"missing_cublaslt", "missing_cudnn", "missing_cusolver",
+                                        "missing_cufft"};
+    *library = i < 4 ? names[i] : NULL;
     if (i == 0) return kl_blas_api(&why) ? NULL : why;
     if (i == 1) return kl_dnn_api(&why) ? NULL : why;
-    return i == 2 && !kl_solver_api(&why) ? why : NULL;
+    if (i == 2) return kl_solver_api(&why) ? NULL : why;
+    return i == 3 && !kl_cufft_api(&why) ? why : NULL;
 }
 
 static int attribute(const struct kl_cuda_api *api, int device, int which, int otherwise) {
@@ -229,6 +231,7 @@ static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
     kl_mutex_init(&d->blas.mu);
     kl_mutex_init(&d->dnn.mu);
     kl_mutex_init(&d->solver.mu);
+    kl_mutex_init(&d->fft.mu);
     kl_mutex_init(&d->mu);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
@@ -239,6 +242,7 @@ static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
     if (rc) {
         pthread_cond_destroy(&d->changed);
         kl_mutex_deinit(&d->mu);
+        kl_mutex_deinit(&d->fft.mu);
         kl_mutex_deinit(&d->solver.mu);
         kl_mutex_deinit(&d->dnn.mu);
         kl_mutex_deinit(&d->blas.mu);

@@ -37,6 +37,7 @@ static const char *bind(void *library, const struct symbol *symbols, int n, void
 #define KL_DNN_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_dnn_api, name)},
 #define SOLVER_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_solver_api, name)},
 #define TRIANGLE_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_triangle_api, name)},
+#define KL_CUFFT_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_cufft_api, name)},
 static const struct symbol cuda_symbols[] = {KL_CUDA_FUNCTIONS(CUDA_SYMBOL)};
 static const struct symbol graph_symbols[] = {KL_CUDA_GRAPH_FUNCTIONS(GRAPH_SYMBOL)};
 static const struct symbol edge_symbols[] = {KL_CUDA_EDGE_FUNCTIONS(EDGE_SYMBOL)};
@@ -44,6 +45,7 @@ static const struct symbol map_symbols[] = {KL_CUDA_MAP_FUNCTIONS(MAP_SYMBOL)};
 static const struct symbol nvrtc_symbols[] = {KL_NVRTC_FUNCTIONS(NVRTC_SYMBOL)};
 static const struct symbol blas_symbols[] = {KL_BLAS_FUNCTIONS(KL_BLAS_SYMBOL)};
 static const struct symbol dnn_symbols[] = {KL_DNN_FUNCTIONS(KL_DNN_SYMBOL)};
+static const struct symbol cufft_symbols[] = {KL_CUFFT_FUNCTIONS(KL_CUFFT_SYMBOL)};
 static const struct symbol solver_symbols[] = {KL_SOLVER_FUNCTIONS(SOLVER_SYMBOL)};
 static const struct symbol triangle_symbols[] = {KL_TRIANGLE_FUNCTIONS(TRIANGLE_SYMBOL)};
 
@@ -183,11 +185,13 @@ static bool find_library(const struct library *l) {
         "lib/python3*/site-packages/nvidia/cublas/lib",
         "lib/python3*/site-packages/nvidia/cudnn/lib",
         "lib/python3*/site-packages/nvidia/cusolver/lib",
+        "lib/python3*/site-packages/nvidia/cufft/lib",
         "lib/python3*/dist-packages/nvidia/cu13/lib",
         "lib/python3*/dist-packages/nvidia/cuda_nvrtc/lib",
         "lib/python3*/dist-packages/nvidia/cublas/lib",
         "lib/python3*/dist-packages/nvidia/cudnn/lib",
         "lib/python3*/dist-packages/nvidia/cusolver/lib",
+        "lib/python3*/dist-packages/nvidia/cufft/lib",
         "lib", /* the layout of conda */
     };
     enum { N_WHEELS = sizeof wheels / sizeof *wheels };
@@ -499,4 +503,45 @@ const struct kl_triangle_api *kl_triangle_api(const char **why) {
     pthread_once(&triangles.once, load_triangles);
     if (!triangles.ok && why) *why = triangles.why;
     return triangles.ok ? &triangles.api : NULL;
+}
+
+/* ---- Fourier transforms ---- */
+
+static struct {
+    pthread_once_t once;
+    struct kl_cufft_api api;
+    bool ok;
+    char why[WHY_BYTES];
+} cufft = {.once = PTHREAD_ONCE_INIT};
+
+static bool try_cufft(const char *file) {
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return false;
+    const char *lacks =
+        bind(library, cufft_symbols, sizeof cufft_symbols / sizeof *cufft_symbols, &cufft.api);
+    if (!lacks) return cufft.ok = true;
+    snprintf(cufft.why, sizeof cufft.why, "%.128s has no %s: cuFFT 10 or later is needed", file,
+             lacks);
+    dlclose(library);
+    return false;
+}
+
+static void load_cufft(void) {
+    const char *named = getenv("KEEL_CUFFT");
+    bool old = driver_is_old();
+    const struct library l = {{old ? "libcufft.so.11" : "libcufft.so.12",
+                               old ? "libcufft.so.12" : "libcufft.so.11", "libcufft.so",
+                               "libcufft.so.10"},
+                              try_cufft};
+    if ((named && *named ? try_cufft(named) : find_library(&l)) || cufft.why[0]) return;
+    if (named && *named)
+        snprintf(cufft.why, sizeof cufft.why, "KEEL_CUFFT=%.128s cannot be loaded", named);
+    else
+        snprintf(cufft.why, sizeof cufft.why, "libcufft.so" NOT_FOUND(".12, .11", "nvidia-cufft"));
+}
+
+const struct kl_cufft_api *kl_cufft_api(const char **why) {
+    pthread_once(&cufft.once, load_cufft);
+    if (!cufft.ok && why) *why = cufft.why;
+    return cufft.ok ? &cufft.api : NULL;
 }

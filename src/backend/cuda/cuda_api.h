@@ -387,6 +387,32 @@ enum {
       (void *handle, int side, int triangle, int op, int unit, int m, int n, const double *alpha, \
        const double *a, int ld, double *b, int b_ld))
 
+/* ---- cuFFT ---- */
+
+/* Numbers of the ABI, the same as in cufft.h. */
+enum {
+    KL_CUFFT_R2C = 0x2a,
+    KL_CUFFT_C2R = 0x2c,
+    KL_CUFFT_C2C = 0x29,
+    KL_CUFFT_FORWARD = -1,
+    KL_CUFFT_INVERSE = 1,
+};
+
+/* All of these return a status; 0 is success. A plan is a number. */
+#define KL_CUFFT_FUNCTIONS(F)                                                                    \
+    F(Create, "cufftCreate", (int *plan))                                                        \
+    F(Destroy, "cufftDestroy", (int plan))                                                       \
+    F(SetAutoAllocation, "cufftSetAutoAllocation", (int plan, int on))                           \
+    F(MakePlan, "cufftMakePlanMany64",                                                           \
+      (int plan, int rank, long long *n, long long *in_dims, long long in_stride,                \
+       long long in_distance, long long *out_dims, long long out_stride, long long out_distance, \
+       int type, long long batch, size_t *workspace_bytes))                                      \
+    F(SetWorkArea, "cufftSetWorkArea", (int plan, void *workspace))                              \
+    F(SetStream, "cufftSetStream", (int plan, void *stream))                                     \
+    F(ExecC2C, "cufftExecC2C", (int plan, void *in, void *out, int direction))                   \
+    F(ExecR2C, "cufftExecR2C", (int plan, void *in, void *out))                                  \
+    F(ExecC2R, "cufftExecC2R", (int plan, void *in, void *out))
+
 #define KL_CUDA_FIELD(name, symbol, params) int(*name) params;
 struct kl_cuda_graph_api {
     KL_CUDA_GRAPH_FUNCTIONS(KL_CUDA_FIELD)
@@ -421,6 +447,9 @@ struct kl_solver_api {
 struct kl_triangle_api {
     KL_TRIANGLE_FUNCTIONS(KL_CUDA_FIELD)
 };
+struct kl_cufft_api {
+    KL_CUFFT_FUNCTIONS(KL_CUDA_FIELD)
+};
 #undef KL_CUDA_FIELD
 
 /* The driver, initialised. NULL, with *why as immortal text, when there is no driver or no device.
@@ -433,6 +462,9 @@ const struct kl_nvrtc_api *kl_nvrtc_api(const char **why);
 const struct kl_blas_api *kl_blas_api(const char **why);
 /* cuDNN, for convolutions. NULL with a reason. The first call loads it; it needs no device. */
 const struct kl_dnn_api *kl_dnn_api(const char **why);
+/* cuFFT, for Fourier transforms. NULL with a reason. The first call loads it; it needs no device.
+ */
+const struct kl_cufft_api *kl_cufft_api(const char **why);
 /* cuSOLVER, for factorisations of matrices, and the part of cuBLAS for triangular systems. NULL
  * with a reason. The first call loads it; it needs no device. */
 const struct kl_solver_api *kl_solver_api(const char **why);

@@ -86,6 +86,15 @@ struct kl_cuda_solver {
     void *handle, *params; /* NULL until first use; guarded by mu, but params may be read after */
 };
 
+struct kl_cuda_transform;
+enum { KL_CUFFT_BUCKETS = 64 };
+/* Remembered plans of Fourier transforms; see cuda_fft.c. */
+struct kl_cuda_transforms {
+    struct kl_mutex mu;
+    struct kl_cuda_transform *bucket[KL_CUFFT_BUCKETS]; /* guarded by mu, as is n_known */
+    int n_known;
+};
+
 struct kl_cuda {
     struct kl_driver driver; /* first */
     struct kl_backend *backend;
@@ -118,6 +127,7 @@ struct kl_cuda {
 
     struct kl_cuda_products blas;
     struct kl_cuda_convolutions dnn;
+    struct kl_cuda_transforms fft;
     struct kl_cuda_solver solver;
 
     _Atomic(int) lost; /* the CUresult that ended the device; 0: not lost */
@@ -222,5 +232,7 @@ int kl_cuda_attention(struct kl_emit *e, const struct kl_command *c);
 int kl_cuda_blas(struct kl_emit *e, const struct kl_command *c);
 /* cuda_dnn.c: CONVOLUTION. */
 int kl_cuda_dnn(struct kl_emit *e, const struct kl_command *c);
+/* cuda_fft.c: FFT. */
+int kl_cuda_fft(struct kl_emit *e, const struct kl_command *c);
 /* cuda_solver.c: operations on matrices that the dialect has no kernels for. */
 int kl_cuda_solver(struct kl_emit *e, const struct kl_command *c);

@@ -98,6 +98,7 @@ int kl_cuda_copy(struct kl_driver *driver, void *queue, void *dst, const void *s
 int kl_cuda_override(struct kl_emit *e, const struct kl_command *c) {
     if (c->op == KL_OP_MATMUL) return kl_cuda_blas(e, c);
     if (c->op == KL_OP_CONVOLUTION) return kl_cuda_dnn(e, c);
+    if (c->op == KL_OP_FFT) return kl_cuda_fft(e, c);
     if (c->op == KL_OP_ATTENTION) return kl_cuda_attention(e, c);
     return kl_cuda_solver(e, c);
 }

@@ -144,6 +144,21 @@ static void k_fill(void **p, uint32_t n_threads) {
     for (int64_t i = 0; i < *(int64_t *)p[2]; i++) out[i] = *(uint32_t *)p[3];
 }
 
+/* (PTR(z), i64 lines, i64 bins, i64 edge) of kernels/fft.kl */
+static void k_fft_edges(void **p, uint32_t n_threads) {
+    float *z = at(p, 0);
+    const int64_t bins = *(int64_t *)p[3], edge = *(int64_t *)p[4];
+    for (int64_t i = 0; i < *(int64_t *)p[2] && i < n_threads; i++) {
+        z[2 * i * bins + 1] = 0;
+        if (edge) z[2 * (i * bins + edge) + 1] = 0;
+    }
+}
+/* (PTR(x), f32 by, i64 n) */
+static void k_fft_scale(void **p, uint32_t n_threads) {
+    float *x = at(p, 0), by = *(float *)p[2];
+    for (int64_t i = 0; i < *(int64_t *)p[3] && i < 4 * (int64_t)n_threads; i++) x[i] *= by;
+}
+
 /* (PTR(to), PTR(from), i64 n, PTR(words), int index): zeros when the word is set */
 static void k_copy_if_clear(void **p, uint32_t n_threads) {
     const size_t n = *(uint64_t *)p[4];
@@ -225,6 +240,8 @@ kernels[] = {IDLE("copy_transposed"),
              {"crash", k_crash, 0, {0}, 0},
              {"nothing", k_nothing, 0, {0}, 0},
              {"copy_strided", k_copy_strided, 5, {0, 8, 8, 8, 8}, sizeof(struct space)},
+             {"fft_edges", k_fft_edges, 5, {8, 8, 8, 8, 8}, 0},
+             {"fft_scale", k_fft_scale, 4, {8, 8, 4, 8}, 0},
              {"fill", k_fill, 4, {8, 8, 8, 8}, 0},
              {"copy_if_clear", k_copy_if_clear, 8, {8, 8, 8, 8, 8, 8, 8, 4}, 0},
              {"keel_raising", k_raising, 7, {8, 8, 8, 8, 8, 8, 0}, 5 * sizeof(int32_t)},

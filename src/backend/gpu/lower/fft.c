@@ -338,14 +338,19 @@ static int make_dense(struct kl_emit *e, const struct kl_arg *a, struct operand 
                         a->strides);
 }
 
+/* The numbers for which a group has room: a power of two. */
+static int room_of(const struct kl_emit *e, bool wide) {
+    const size_t most = e->driver->local_bytes / ((wide ? 16 : 8) * BUFFERS);
+    if (most < LEAST_ROOM) return LEAST_ROOM;
+    return (int)kl_pow2_below((uint32_t)least(MOST_ROOM, (int64_t)most));
+}
+
 /* Sets the shapes and limits of the computation. */
 static void begin(struct task *t, struct kl_emit *e, const struct kl_command *c) {
     const struct kl_fft_params *p = c->params;
     const struct kl_arg *complex = &c->args[p->kind == KL_FFT_TO_REAL ? 0 : 1];
-    const size_t most = e->driver->local_bytes / ((c->args[0].dtype == KL_F64 ? 16 : 8) * BUFFERS);
     *t = (struct task){.e = e, .wide = c->args[0].dtype == KL_F64, .ndim = complex->ndim};
-    t->room =
-        kl_pow2_below(most < LEAST_ROOM ? LEAST_ROOM : (uint32_t)least(MOST_ROOM, (int64_t)most));
+    t->room = room_of(e, t->wide);
     t->local = kl_local_size(e, WANT_LOCAL);
     for (int i = 0; i < complex->ndim; i++) t->dims[i] = complex->dims[i];
 }
@@ -393,4 +398,26 @@ int kl_lower_fft(struct kl_emit *e, const struct kl_command *c) {
                      ends ? p->scale : 1));
     }
     return KL_OK;
+}
+
+/* ---- what goes with transforms by a library ---- */
+
+/* The kernels of these are in every program of the family: the one of float32 that a launch takes.
+ */
+static int emit_simple(struct kl_emit *e, const char *name, int64_t items, struct kl_karg *args,
+                       int n_args) {
+    const int values[] = {KL_F32, room_of(e, false)};
+    const uint32_t local = kl_local_size(e, WANT_LOCAL);
+    return kl_emit(e, &kl_family_fft, values, name, kl_groups_for(items, local), local, args,
+                   n_args);
+}
+
+int kl_emit_fft_edges(struct kl_emit *e, void *z, int64_t lines, int64_t bins, int64_t edge) {
+    struct kl_karg args[] = {KL_KARG_PTR(z, 4), KL_KARG(lines), KL_KARG(bins), KL_KARG(edge)};
+    return emit_simple(e, "fft_edges", lines, args, 4);
+}
+
+int kl_emit_fft_scale(struct kl_emit *e, void *x, float by, int64_t n) {
+    struct kl_karg args[] = {KL_KARG_PTR(x, 16), KL_KARG(by), KL_KARG(n)};
+    return emit_simple(e, "fft_scale", kl_groups_for(n, 4), args, 3);
 }

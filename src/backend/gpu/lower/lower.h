@@ -163,6 +163,11 @@ int kl_emit_command(struct kl_emit *e, const struct kl_command *c);
 int kl_emit_copy(struct kl_emit *e, size_t item, int ndim, const int *dims, void *dst,
                  const int64_t *dst_strides, const void *src, const int64_t *src_strides);
 
+/* For transforms by a library: makes elements 0 and, unless it is 0, `edge` of each line of `bins`
+ * complex numbers real; multiplies n float32. */
+int kl_emit_fft_edges(struct kl_emit *e, void *z, int64_t lines, int64_t bins, int64_t edge);
+int kl_emit_fft_scale(struct kl_emit *e, void *x, float by, int64_t n);
+
 /* Sets n elements of `item` bytes each to these bits. */
 int kl_emit_fill(struct kl_emit *e, void *out, size_t item, int64_t n, uint64_t bits);
 
