@@ -57,7 +57,7 @@ vjp = declare("mlx_vjp", INT, C.POINTER(Handle), C.POINTER(Handle), Handle, Hand
 synchronize = declare("mlx_synchronize", INT, Handle)
 errors_return = declare("keel_errors_return", None)
 errors_return()
-UINT32, INT32, F16, FLOAT32, BF16 = 3, 7, 9, 10, 12
+UINT32, INT32, F16, FLOAT32, BF16, COMPLEX64 = 3, 7, 9, 10, 12, 13
 S = gpu_stream()
 
 
@@ -80,7 +80,7 @@ def ints(*v):
 
 def to_keel(a):
     """A NumPy array as a settled Keel array on the GPU."""
-    code = {np.dtype("float32"): FLOAT32, np.dtype("int32"): INT32, np.dtype("uint32"): UINT32}[a.dtype]
+    code = {np.dtype("float32"): FLOAT32, np.dtype("int32"): INT32, np.dtype("uint32"): UINT32, np.dtype("complex64"): COMPLEX64}[a.dtype]
     a = np.ascontiguousarray(a)
     host = array_data(a.ctypes.data, ints(*a.shape), a.ndim, code)
     dev = call("copy", host)
@@ -742,6 +742,30 @@ def scans():
         free_array(x)
 
 
+def fft():
+    """Bytes: input and output once, though long transforms go through memory twice or thrice."""
+    last, two = C.c_int(-1), C.c_size_t(2)
+    for shape in ((1 << 20,), (1000003,), (4096, 256), (4096, 100), (512, 1021), (65536, 1024)):
+        a = (normal(*shape) + 1j * normal(*shape)).astype(np.complex64)
+        k, t = both(a)
+        label = "x".join(map(str, shape)) + " complex64"
+        for name, theirs in (("fft", torch.fft.fft), ("ifft", torch.fft.ifft)):
+            p = {"torch": peer_torch(lambda: theirs(t))}
+            if mx is not None:
+                m = mx.array(a)
+                with_mlx(p, lambda: getattr(mx.fft, name)(m))
+            case(f"{name} {label}", 2 * a.nbytes, lambda: start(call("fft_" + name, k, shape[-1], last, 0)), p)
+        free_array(k)
+    for n in (1024, 4096):
+        a = normal(n, n)
+        k, t = both(a)
+        case(f"rfft2 {n}x{n} float32", 2 * a.nbytes, lambda: start(call("fft_rfft2", k, ints(n, n), two, ints(0, 1), two, 0)), {"torch": peer_torch(lambda: torch.fft.rfft2(t))})
+        z = torch.fft.rfft2(t)
+        kz = to_keel(z.cpu().numpy())
+        case(f"irfft2 {n}x{n} float32", 2 * a.nbytes, lambda: start(call("fft_irfft2", kz, ints(n, n), two, ints(0, 1), two, 0)), {"torch": peer_torch(lambda: torch.fft.irfft2(z, s=(n, n)))})
+        free_array(k), free_array(kz)
+
+
 def sorts():
     for n, name in ((1 << 26, "2^26"), (1 << 20, "1 M")):
         a = normal(n)
@@ -985,7 +1009,7 @@ def loads():
 
 
 print(torch.cuda.get_device_name(0), "torch", torch.__version__, "mlx" if mx is not None else "no mlx")
-for group in (streams, rows, reductions, scans, sorts, attentions, products, convolutions, quantised, gathers, scatters, chains, hops, loads):
+for group in (streams, rows, reductions, scans, fft, sorts, attentions, products, convolutions, quantised, gathers, scatters, chains, hops, loads):
     if any(w.startswith("group:") for w in wanted) and f"group:{group.__name__}" not in wanted:
         continue
     group()

@@ -152,6 +152,35 @@ static void little_memory(void **state) {
     kh.driver->local_bytes = had;
 }
 
+/* A length whose convolution is longer than three factors of what fits a group. */
+static void too_long(void **state) {
+    const size_t had = kh.driver->local_bytes;
+    const struct kl_fft_buf params = {.scale = 1, .kind = KL_FFT_FORWARD, .n_axes = 1, .axes = {0}};
+    struct operand in, out;
+    struct kl_error *err = NULL;
+    size_t bytes;
+    ls_make(&in, KL_C64, 1, (int[]){300007}, DENSE, PLAIN);
+    ls_make_out(&out, KL_C64, 1, (int[]){300007});
+    struct kl_arg args[] = {in.arg, out.arg};
+    args[0].data = in.device;
+    args[1].data = out.device;
+    const struct kl_command c = {.kind = KL_CMD_LAUNCH,
+                                 .op = KL_OP_FFT,
+                                 .params = &params,
+                                 .params_bytes = sizeof params,
+                                 .n_in = 1,
+                                 .n_out = 1,
+                                 .args = args};
+    kh.driver->local_bytes = 1024;
+    assert_int_equal(kl_lower_prepare(kh.lowering, &c, &bytes, &err), KL_EUNSUPPORTED);
+    assert_non_null(strstr(err->message, "fft: a length of 300007 is too long"));
+    kl_error_release(err);
+    kh.driver->local_bytes = had;
+    assert_int_equal(kl_lower_prepare(kh.lowering, &c, &bytes, NULL), KL_OK);
+    ls_drop(&in);
+    ls_drop(&out);
+}
+
 /* ---- several axes ---- */
 static void check_axes(enum kl_fft_kind kind, enum kl_dtype dtype, int ndim, const int *dims,
                        int n_axes, const int *axes, enum layout layout) {
@@ -235,6 +264,7 @@ int main(void) {
         cmocka_unit_test(short_lengths), cmocka_unit_test(layouts),
         cmocka_unit_test(long_lengths),  cmocka_unit_test(little_memory),
         cmocka_unit_test(several_axes),  cmocka_unit_test(lines_are_apart),
+        cmocka_unit_test(too_long),
     };
     return cmocka_run_group_tests(tests, kh_setup, NULL);
 }

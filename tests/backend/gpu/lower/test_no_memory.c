@@ -2,6 +2,8 @@
  * encoded, takes no memory itself, and refuses to run without. */
 #include "lower_support.h"
 
+#include "ops/build/params.h"
+
 /* Runs an operation on inputs of these shapes. The parameters must lead to a way that needs
  * a workspace. */
 struct input {
@@ -147,6 +149,15 @@ static void quantized(void **state) {
           (struct input){KL_U32, DENSE, 2, {20, 16}});
 }
 
+static void fft(void **state) {
+    static const int lengths[] = {10000, 10007}; /* in two launches; a convolution */
+    for (int i = 0; i < 2; i++) {
+        const struct input row = {KL_C64, DENSE, 1, {lengths[i]}};
+        const struct kl_fft_buf p = {.scale = 1, .n_axes = 1};
+        check(KL_OP_FFT, &p, &row, 1, row);
+    }
+}
+
 static void copies(void **state) {
     struct input out = many;
     out.layout = DENSE;
@@ -154,6 +165,8 @@ static void copies(void **state) {
     check(KL_OP_SOFTMAX, &(struct kl_softmax_params){6, 6}, &many, 1, out);
     check(KL_OP_RMS_NORM, &(struct kl_norm_params){1e-5f, false, false}, &many, 1, out);
     check(KL_OP_SORT, &(struct kl_axis_params){0}, &many, 1, out);
+    out.dtype = KL_C64;
+    check(KL_OP_FFT, &(struct kl_fft_buf){.scale = 1, .n_axes = 1}, &many, 1, out);
 }
 
 int main(void) {
@@ -162,7 +175,7 @@ int main(void) {
         cmocka_unit_test(rows),        cmocka_unit_test(sorts),
         cmocka_unit_test(attention),   cmocka_unit_test(copies),
         cmocka_unit_test(convolution), cmocka_unit_test(convolution_backward),
-        cmocka_unit_test(quantized),
+        cmocka_unit_test(quantized),   cmocka_unit_test(fft),
     };
     return cmocka_run_group_tests(tests, kh_setup, NULL);
 }
