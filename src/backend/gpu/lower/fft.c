@@ -319,12 +319,13 @@ static void operand_of(struct operand *o, const struct kl_arg *a, const int64_t 
     for (int i = 0; i < a->ndim; i++) o->strides[i] = strides[i];
 }
 
-/* Whether the lines along each axis of the first launch have few enough axes for a kernel. */
-static bool fits(const struct kl_arg *a, const int64_t *strides, int axis) {
+/* Whether the lines of the first launch, from a to a row-major operand as b, have few enough axes
+ * for a kernel. */
+static bool fits(const struct kl_arg *a, const struct kl_arg *b, int axis) {
     struct kl_axes lines = KL_NO_AXES;
     struct kl_space space;
     for (int i = 0; i < a->ndim; i++)
-        if (i != axis) kl_axes_add(&lines, a->dims[i], strides[i], 0);
+        if (i != axis) kl_axes_add(&lines, a->dims[i], a->strides[i], b->strides[i]);
     return kl_axes_space(&lines, &space);
 }
 
@@ -381,7 +382,7 @@ int kl_lower_fft(struct kl_emit *e, const struct kl_command *c) {
     begin(&t, e, c);
     operand_of(&in, a, a->strides);
     operand_of(&out, b, b->strides);
-    if (!fits(a, a->strides, p->axes[order[0]])) KL_TRY(make_dense(e, a, &in));
+    if (!fits(a, b, p->axes[order[0]])) KL_TRY(make_dense(e, a, &in));
     /* Results of axes before the last stand in the output where it has room for them. */
     between = out;
     t.axis = -1;

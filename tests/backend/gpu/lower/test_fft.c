@@ -238,6 +238,24 @@ static void several_axes(void **state) {
                                    cases[i].n_axes, cases[i].axes, (enum layout)layout);
 }
 
+/* Lines whose axes are eight in the input, as many as a kernel takes, and more in both operands:
+ * two of them are one in the input alone. */
+static void axes_that_merge_on_one_side(void **state) {
+    static const int64_t strides[] = {4, 32, 8, 64, 16, 2, 2048, 1, 512, 256, 128, 1024};
+    static const int dims[] = {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2};
+    struct kl_fft_buf params = {.scale = 1, .kind = KL_FFT_FORWARD, .n_axes = 1, .axes = {6}};
+    struct operand in, out;
+    ls_make(&in, KL_C64, 12, dims, DENSE, PLAIN);
+    memcpy(in.strides, strides, sizeof strides);
+    in.arg.layout = kl_layout_of(12, in.dims, in.strides);
+    ls_make_out(&out, KL_C64, 12, dims);
+    float *got = ls_run(KL_OP_FFT, &params, 1, &in, &out);
+    ls_near(&out, got, NULL, 1e-6, "axes that merge on one side");
+    free(got);
+    ls_drop(&in);
+    ls_drop(&out);
+}
+
 /* A line of which one number is not finite says nothing of the other lines. */
 static void lines_are_apart(void **state) {
     static const int lengths[] = {6, 16, 53, 59, 100};
@@ -264,7 +282,7 @@ int main(void) {
         cmocka_unit_test(short_lengths), cmocka_unit_test(layouts),
         cmocka_unit_test(long_lengths),  cmocka_unit_test(little_memory),
         cmocka_unit_test(several_axes),  cmocka_unit_test(lines_are_apart),
-        cmocka_unit_test(too_long),
+        cmocka_unit_test(too_long),      cmocka_unit_test(axes_that_merge_on_one_side),
     };
     return cmocka_run_group_tests(tests, kh_setup, NULL);
 }
