@@ -54,6 +54,7 @@ struct task {
     const struct kl_arg *in, *out;
     struct step step[MOST_STEPS];
     int n_steps;
+    bool widened;       /* the input is real where cuFFT takes complex numbers */
     bool copied;        /* the input is copied: its layout does not fit, or it is overwritten */
     int64_t lines;      /* of a transform to real numbers, each of `bins` */
     int64_t bins, edge; /* edge: 0, or another bin whose imaginary part counts as 0 */
@@ -119,12 +120,12 @@ static bool is_plain(const struct kl_arg *a) {
 static bool describe(struct task *t, const struct kl_command *c) {
     const struct kl_fft_params *p = c->params;
     const struct kl_arg *in = &c->args[0], *out = &c->args[1];
-    const enum kl_dtype takes = p->kind == KL_FFT_FROM_REAL ? KL_F32 : KL_C64;
     int first, last;
     *t = (struct task){.p = p, .in = in, .out = out, .n_steps = 1};
-    if (in->dtype != takes || out->size == 0 || in->size < LEAST_SIZE || !is_plain(out) ||
-        !find_block(p, &first, &last))
+    if ((in->dtype != KL_F32 && in->dtype != KL_C64) || out->size == 0 || in->size < LEAST_SIZE ||
+        !is_plain(out) || !find_block(p, &first, &last))
         return false;
+    t->widened = in->dtype == KL_F32 && p->kind != KL_FFT_FROM_REAL;
     t->copied = !is_plain(in);
     const int n = in->ndim;
     struct step *s = t->step;
@@ -150,7 +151,7 @@ static bool describe(struct task *t, const struct kl_command *c) {
                            last - 1))
             return false;
     } else {
-        t->copied = true;
+        t->copied |= !t->widened;
     }
     return describe_step(s, KL_CUFFT_C2R, 0, n, in->dims, out->dims, last, last);
 }
@@ -217,35 +218,46 @@ static int find_plans(struct kl_cuda *d, const struct kl_cufft_api *api, struct 
 
 /* The memory of a launch: where each step reads, and cuFFT's workspace. */
 struct memory {
-    void *copy, *between, *work;
+    void *copy, *wide, *between, *work;
 };
 
 static int take_memory(struct kl_emit *e, const struct task *t, struct memory *m) {
-    const size_t bytes = (size_t)t->in->size * kl_dtype_size((enum kl_dtype)t->in->dtype);
+    const size_t bytes = (size_t)t->in->size * kl_dtype_size((enum kl_dtype)t->in->dtype),
+                 wide = (size_t)t->in->size * kl_dtype_size(KL_C64);
     size_t work = 0;
     for (int i = 0; i < t->n_steps; i++)
         if (t->step[i].known->workspace_bytes > work) work = t->step[i].known->workspace_bytes;
     KL_TRY(kl_emit_workspace(e, t->copied ? bytes : 0, &m->copy));
-    KL_TRY(kl_emit_workspace(e, t->n_steps > 1 ? bytes : 0, &m->between));
+    KL_TRY(kl_emit_workspace(e, t->widened ? wide : 0, &m->wide));
+    KL_TRY(kl_emit_workspace(e, t->n_steps > 1 ? wide : 0, &m->between));
     return kl_emit_workspace(e, work, &m->work);
 }
 
-static int copy_input(struct kl_emit *e, const struct task *t, const struct memory *m) {
+/* Where cuFFT reads the command's input. */
+static void *input_of(const struct task *t, const struct memory *m) {
+    return t->widened ? m->wide : t->copied ? m->copy : t->in->data;
+}
+
+static int make_input(struct kl_emit *e, const struct task *t, const struct memory *m) {
     const struct kl_arg *in = t->in;
     enum { MOST_AXES = 64 };
     int64_t dense[MOST_AXES];
-    if (!t->copied) return KL_OK;
-    if (in->ndim > MOST_AXES)
+    if (t->copied && in->ndim > MOST_AXES)
         return kl_fail(e->err, KL_EUNSUPPORTED, "fft: %d axes; %d are possible", in->ndim,
                        MOST_AXES);
-    kl_strides_row_major(in->ndim, in->dims, dense);
-    return kl_emit_copy(e, kl_dtype_size((enum kl_dtype)in->dtype), in->ndim, in->dims, m->copy,
-                        dense, in->data, in->strides);
+    if (t->copied) {
+        kl_strides_row_major(in->ndim, in->dims, dense);
+        KL_TRY(kl_emit_copy(e, kl_dtype_size((enum kl_dtype)in->dtype), in->ndim, in->dims, m->copy,
+                            dense, in->data, in->strides));
+    }
+    if (!t->widened) return KL_OK;
+    return kl_emit_fft_widen(e, t->copied ? m->copy : in->data, m->wide, in->size);
 }
 
 static int make_edges_real(struct kl_emit *e, const struct task *t, const struct memory *m) {
     if (t->p->kind != KL_FFT_TO_REAL) return KL_OK;
-    return kl_emit_fft_edges(e, t->n_steps > 1 ? m->between : m->copy, t->lines, t->bins, t->edge);
+    return kl_emit_fft_edges(e, t->n_steps > 1 ? m->between : input_of(t, m), t->lines, t->bins,
+                             t->edge);
 }
 
 static int scale(struct kl_emit *e, const struct task *t) {
@@ -278,10 +290,10 @@ static int run(struct kl_emit *e, const struct kl_cufft_api *api, const struct t
     const size_t used = e->used;
     struct memory m;
     KL_TRY(take_memory(e, t, &m));
-    KL_TRY(copy_input(e, t, &m));
+    KL_TRY(make_input(e, t, &m));
     for (int i = 0; i < t->n_steps; i++) {
         const bool last = i == t->n_steps - 1;
-        const void *in = i ? m.between : t->copied ? m.copy : t->in->data;
+        const void *in = i ? m.between : input_of(t, &m);
         if (last) KL_TRY(make_edges_real(e, t, &m));
         KL_TRY(kl_cuda_chain_flush(d, q, e->err));
         if (execute(d, api, q->stream, &t->step[i], in, last ? t->out->data : m.between, m.work)) {
@@ -303,7 +315,7 @@ static int ask(struct kl_emit *e, const struct task *t, const struct kl_command 
     own.err = NULL;
     if (kl_lower_fft(&own, c)) own.used = 0;
     KL_TRY(take_memory(e, t, &m));
-    KL_TRY(copy_input(e, t, &m));
+    KL_TRY(make_input(e, t, &m));
     KL_TRY(make_edges_real(e, t, &m));
     KL_TRY(scale(e, t));
     if (e->used < own.used) e->used = own.used;

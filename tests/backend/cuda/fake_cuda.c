@@ -153,6 +153,15 @@ static void k_fft_edges(void **p, uint32_t n_threads) {
         if (edge) z[2 * (i * bins + edge) + 1] = 0;
     }
 }
+/* (PTR(x), PTR(z), i64 n) */
+static void k_fft_widen(void **p, uint32_t n_threads) {
+    const float *x = at(p, 0);
+    float *z = at(p, 2);
+    for (int64_t i = 0; i < *(int64_t *)p[4] && i < n_threads; i++) {
+        z[2 * i] = x[i];
+        z[2 * i + 1] = 0;
+    }
+}
 /* (PTR(x), f32 by, i64 n) */
 static void k_fft_scale(void **p, uint32_t n_threads) {
     float *x = at(p, 0), by = *(float *)p[2];
@@ -241,6 +250,7 @@ kernels[] = {IDLE("copy_transposed"),
              {"nothing", k_nothing, 0, {0}, 0},
              {"copy_strided", k_copy_strided, 5, {0, 8, 8, 8, 8}, sizeof(struct space)},
              {"fft_edges", k_fft_edges, 5, {8, 8, 8, 8, 8}, 0},
+             {"fft_widen", k_fft_widen, 5, {8, 8, 8, 8, 8}, 0},
              {"fft_scale", k_fft_scale, 4, {8, 8, 4, 8}, 0},
              {"fill", k_fill, 4, {8, 8, 8, 8}, 0},
              {"copy_if_clear", k_copy_if_clear, 8, {8, 8, 8, 8, 8, 8, 8, 4}, 0},

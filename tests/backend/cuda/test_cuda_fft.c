@@ -213,11 +213,11 @@ static bool right(const struct command *m) {
 
 /* cuFFT must compute it, in so many calls: the check when the operation is encoded says so, and the
  * result is right. */
-static void by_cufft(const struct shape *s, int calls) {
+static void by_cufft_from(enum kl_dtype dtype, const struct shape *s, int calls) {
     struct command m;
     struct kl_error *err = NULL;
     size_t used = 0, again = 0;
-    command(&m, s->kind == KL_FFT_FROM_REAL ? KL_F32 : KL_C64, s);
+    command(&m, dtype, s);
     const int before = asked().n_executed;
     const int rc = run_in(&m, NULL, true, 0, &used, &err);
     if (rc != 1)
@@ -231,6 +231,10 @@ static void by_cufft(const struct shape *s, int calls) {
     assert_int_equal(finish(q), 0);
     if (!right(&m)) fail_msg("wrong: kind %d, %d axes of %d", (int)s->kind, s->n_axes, s->ndim);
     drop(&m);
+}
+
+static void by_cufft(const struct shape *s, int calls) {
+    by_cufft_from(s->kind == KL_FFT_FROM_REAL ? KL_F32 : KL_C64, s, calls);
 }
 
 /* It must be left to Keel's kernels. */
@@ -299,14 +303,28 @@ static void copies(void **state) {
     drop(&m);
 }
 
+/* Real numbers where cuFFT takes complex ones. */
+static void widened(void **state) {
+    static const struct {
+        struct shape s;
+        int calls;
+    } cases[] = {
+        {{KL_FFT_FORWARD, 2, {600, 30}, 1, {1}, .scale = 1}, 1},
+        {{KL_FFT_INVERSE, 3, {20, 30, 40}, 2, {1, 2}, .scale = 0.5, .gapped = true}, 1},
+        {{KL_FFT_TO_REAL, 2, {1100, 16}, 1, {1}, .scale = 1, .n = 30}, 1},
+        {{KL_FFT_TO_REAL, 3, {30, 40, 16}, 3, {0, 1, 2}, .scale = 1, .n = 31}, 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        by_cufft_from(KL_F32, &cases[i].s, cases[i].calls);
+}
+
 static void not_for_cufft(void **state) {
     static const struct {
         struct shape s;
         enum kl_dtype dtype;
     } cases[] = {
         {{KL_FFT_FORWARD, 2, {6, 30}, 1, {1}, .scale = 1}, KL_C64},   /* small */
-        {{KL_FFT_FORWARD, 2, {600, 30}, 1, {1}, .scale = 1}, KL_F32}, /* other types */
-        {{KL_FFT_FORWARD, 2, {600, 30}, 1, {1}, .scale = 1}, KL_F64},
+        {{KL_FFT_FORWARD, 2, {600, 30}, 1, {1}, .scale = 1}, KL_F64}, /* other types */
         {{KL_FFT_FROM_REAL, 2, {600, 30}, 1, {1}, .scale = 1, .n = 30}, KL_F64},
         {{KL_FFT_FORWARD, 3, {20, 30, 40}, 2, {0, 2}, .scale = 1}, KL_C64}, /* axes apart */
         {{KL_FFT_FROM_REAL, 3, {20, 30, 40}, 2, {2, 1}, .scale = 1, .n = 30}, KL_F32},
@@ -503,9 +521,11 @@ static void missing(void **state) {
 int main(void) {
     const struct CMUnitTest before[] = {cmocka_unit_test(missing)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(complex_ones),  cmocka_unit_test(real_ones), cmocka_unit_test(copies),
-        cmocka_unit_test(not_for_cufft), cmocka_unit_test(workspace), cmocka_unit_test(refusals),
-        cmocka_unit_test(failures),      cmocka_unit_test(threads),   cmocka_unit_test(many),
+        cmocka_unit_test(complex_ones),  cmocka_unit_test(real_ones),
+        cmocka_unit_test(copies),        cmocka_unit_test(widened),
+        cmocka_unit_test(not_for_cufft), cmocka_unit_test(workspace),
+        cmocka_unit_test(refusals),      cmocka_unit_test(failures),
+        cmocka_unit_test(threads),       cmocka_unit_test(many),
     };
     int rc = cmocka_run_group_tests(before, NULL, NULL);
     return rc ? rc : cmocka_run_group_tests(tests, setup, NULL);

@@ -418,6 +418,11 @@ int kl_emit_fft_edges(struct kl_emit *e, void *z, int64_t lines, int64_t bins, i
     return emit_simple(e, "fft_edges", lines, args, 4);
 }
 
+int kl_emit_fft_widen(struct kl_emit *e, const void *x, void *z, int64_t n) {
+    struct kl_karg args[] = {KL_KARG_PTR(x, 4), KL_KARG_PTR(z, 8), KL_KARG(n)};
+    return emit_simple(e, "fft_widen", n, args, 3);
+}
+
 int kl_emit_fft_scale(struct kl_emit *e, void *x, float by, int64_t n) {
     struct kl_karg args[] = {KL_KARG_PTR(x, 16), KL_KARG(by), KL_KARG(n)};
     return emit_simple(e, "fft_scale", kl_groups_for(n, 4), args, 3);

@@ -164,8 +164,9 @@ int kl_emit_copy(struct kl_emit *e, size_t item, int ndim, const int *dims, void
                  const int64_t *dst_strides, const void *src, const int64_t *src_strides);
 
 /* For transforms by a library: makes elements 0 and, unless it is 0, `edge` of each line of `bins`
- * complex numbers real; multiplies n float32. */
+ * complex numbers real; z: n float32 as complex numbers; multiplies n float32. */
 int kl_emit_fft_edges(struct kl_emit *e, void *z, int64_t lines, int64_t bins, int64_t edge);
+int kl_emit_fft_widen(struct kl_emit *e, const void *x, void *z, int64_t n);
 int kl_emit_fft_scale(struct kl_emit *e, void *x, float by, int64_t n);
 
 /* Sets n elements of `item` bytes each to these bits. */
