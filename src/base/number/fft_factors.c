@@ -126,25 +126,73 @@ static struct kl_root times(struct kl_root a, struct kl_root b) {
     return (struct kl_root){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
+static struct kl_root plus(struct kl_root a, struct kl_root b) {
+    return (struct kl_root){a.re + b.re, a.im + b.im};
+}
+
+static struct kl_root minus(struct kl_root a, struct kl_root b) {
+    return (struct kl_root){a.re - b.re, a.im - b.im};
+}
+
+/* The transform of a (4) to positions 0, step, 2 step and 3 step of b. */
+static inline void four(const struct kl_root *a, struct kl_root *b, int step) {
+    const struct kl_root s0 = plus(a[0], a[2]), s1 = plus(a[1], a[3]), d0 = minus(a[0], a[2]),
+                         d = minus(a[1], a[3]), d1 = {d.im, -d.re}; /* -i d */
+    b[0] = plus(s0, s1);
+    b[step] = plus(d0, d1);
+    b[2 * step] = minus(s0, s1);
+    b[3 * step] = minus(d0, d1);
+}
+
+/* Even frequencies are those of the sums of both halves, odd ones those of the differences, each
+ * turned by its eighths. */
+static inline void eight(const struct kl_root *a, struct kl_root *b) {
+    const double h = 0x1.6a09e667f3bcdp-1;
+    struct kl_root x[4], y[4];
+    for (int j = 0; j < 4; j++) x[j] = plus(a[j], a[j + 4]), y[j] = minus(a[j], a[j + 4]);
+    y[1] = (struct kl_root){h * (y[1].re + y[1].im), h * (y[1].im - y[1].re)};
+    y[2] = (struct kl_root){y[2].im, -y[2].re};
+    y[3] = (struct kl_root){h * (y[3].im - y[3].re), -h * (y[3].im + y[3].re)};
+    four(x, b, 2);
+    four(y, b + 1, 2);
+}
+
+/* The transform of a (r) by its definition. */
+static void few(int r, const struct kl_root *matrix, const struct kl_root *a, struct kl_root *b) {
+    for (int k = 0; k < r; k++) {
+        b[k] = a[0];
+        for (int j = 1; j < r; j++) b[k] = plus(b[k], times(a[j], matrix[k * r + j]));
+    }
+}
+
 /* One pass of radix r: m and s are the products of the later and of the earlier radices. */
 static void plain_pass(const struct kl_root *x, struct kl_root *y, const struct kl_root *roots,
                        int64_t m, int r, int64_t s) {
-    struct kl_root matrix[KL_FFT_MOST_RADIX * KL_FFT_MOST_RADIX], a[KL_FFT_MOST_RADIX];
-    for (int k = 0; k < r; k++)
+    struct kl_root matrix[KL_FFT_MOST_RADIX * KL_FFT_MOST_RADIX], a[KL_FFT_MOST_RADIX],
+        b[KL_FFT_MOST_RADIX];
+    for (int k = 0; k < r && r != 4 && r != 8; k++)
         for (int j = 0; j < r; j++) matrix[k * r + j] = roots[j * k % r * (m * s)];
     for (int64_t p = 0; p < m; p++)
         for (int64_t q = 0; q < s; q++) {
             for (int j = 0; j < r; j++) a[j] = x[q + s * (p + m * j)];
-            for (int k = 0; k < r; k++) {
-                struct kl_root sum = a[0];
-                for (int j = 1; j < r; j++) {
-                    const struct kl_root t = times(a[j], matrix[k * r + j]);
-                    sum.re += t.re;
-                    sum.im += t.im;
-                }
-                y[q + s * (r * p + k)] = times(sum, roots[p * k * s]);
-            }
+            if (r == 8)
+                eight(a, b);
+            else if (r == 4)
+                four(a, b, 1);
+            else
+                few(r, matrix, a, b);
+            y[q + s * r * p] = b[0];
+            for (int k = 1; k < r; k++) y[q + s * (r * p + k)] = times(b[k], roots[p * k * s]);
         }
+}
+
+void kl_fft_roots(int64_t n, struct kl_root *roots) {
+    const int64_t quarter = n % 4 ? n : n / 4;
+    for (int64_t k = 0; k < quarter && k <= n / 2; k++) roots[k] = kl_fft_root(k, n);
+    for (int64_t k = quarter; k < n; k++)
+        roots[k] = (struct kl_root){roots[k - quarter].im, -roots[k - quarter].re};
+    for (int64_t k = n / 2 + 1; k < n && quarter == n; k++)
+        roots[k] = (struct kl_root){roots[n - k].re, -roots[n - k].im};
 }
 
 struct kl_root *kl_fft_plain(struct kl_root *x, struct kl_root *y, const struct kl_root *roots,

@@ -16,6 +16,8 @@ struct kl_root {
 };
 /* exp(-2 pi i k / n) with 0 <= k < n, n < 2^60: both parts are right to about an ulp. */
 struct kl_root kl_fft_root(int64_t k, int64_t n);
+/* The n of them, equal to these: of the symmetric ones one is computed. */
+void kl_fft_roots(int64_t n, struct kl_root *roots);
 
 /* Whether n >= 1 has no prime factor above KL_FFT_MOST_RADIX. */
 bool kl_fft_is_smooth(int64_t n);

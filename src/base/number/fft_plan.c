@@ -159,7 +159,7 @@ static bool plan_spectrum(struct kl_fft_plan *p, struct kl_root *b) {
     p->spectrum = table_of(p, n);
     const bool done = room && roots && p->spectrum;
     if (done) {
-        for (int64_t k = 0; k < n; k++) roots[k] = kl_fft_root(k, n);
+        kl_fft_roots(n, roots);
         const struct kl_root *z = kl_fft_plain(b, room, roots, n);
         for (int64_t k = 0; k < n; k++)
             put(p, p->spectrum, k, (struct kl_root){z[k].re / (double)n, z[k].im / (double)n});
@@ -201,8 +201,14 @@ static bool plan_bluestein(struct kl_fft_plan *p) {
     p->chirp = table_of(p, n);
     bool done = b && p->chirp;
     if (done) {
+        struct kl_root z = {0};
         for (int64_t j = 0; j < n; j++) {
-            const struct kl_root z = chirp(j, n);
+            /* (n - j)^2 is j^2 and n^2, which is half a turn where n is odd: b has it already. */
+            if (j <= n / 2)
+                z = chirp(j, n);
+            else
+                z = n % 2 ? (struct kl_root){-b[n - j].re, b[n - j].im}
+                          : (struct kl_root){b[n - j].re, -b[n - j].im};
             put(p, p->chirp, j, z);
             b[j] = (struct kl_root){z.re, -z.im};
             if (j) b[length - j] = b[j];

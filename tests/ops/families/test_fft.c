@@ -485,6 +485,14 @@ static void number_theory(void **unused) {
             const double angle = 2 * 3.14159265358979323846 * (double)k / (double)n;
             assert_true(fabs(w.re - cos(angle)) < 4e-15 && fabs(w.im + sin(angle)) < 4e-15);
         }
+    for (int n = 1; n < 100; n++) { /* all of them at once are the same */
+        struct kl_root all[100];
+        kl_fft_roots(n, all);
+        for (int k = 0; k < n; k++) {
+            const struct kl_root w = kl_fft_root(k, n);
+            assert_true(w.re == all[k].re && w.im == all[k].im);
+        }
+    }
 }
 
 static void cache_is_bounded(void **unused) {
