@@ -5,13 +5,17 @@
  * axes of an array; axes before them are batches. They take float32 and float64, and integers and
  * bool as float32; svd, eig and eigh, with the functions of their values alone, take complex64
  * too. The result has the dtype of the matrices unless something else is said. k is the smaller
- * one of m rows and n columns. They run on streams of the CPU. The functions return 0, or 1 with
- * an error raised (keel/error.h): KEEL_EDTYPE for another dtype, KEEL_ESHAPE for fewer than two
- * axes, or for matrices that are not square where square ones are needed, KEEL_EARG, KEEL_ENOMEM.
+ * one of m rows and n columns. The functions return 0, or 1 with an error raised (keel/error.h):
+ * KEEL_EDTYPE for another dtype, KEEL_ESHAPE for fewer than two axes, or for matrices that are not
+ * square where square ones are needed, KEEL_EARG, KEEL_ENOMEM.
+ *
+ * A GPU takes cholesky, lu, qr, solve, inv and triangles of up to 64 rows and columns; one of CUDA,
+ * where cuSOLVER and cuBLAS are installed, those of any size, svd, pinv and eigh too.
  *
  * A matrix for which there is no result makes the result fail when it is evaluated, and no other
  * array: KEEL_EMATRIX, where `index` is the smallest such matrix of the batch. KEEL_EUNSUPPORTED,
- * at evaluation too: the operation needs LAPACK, and no library was found that has it. */
+ * at evaluation too: the operation needs a library that was not found, as LAPACK, or the device has
+ * no kernel for it; a stream of the CPU runs it then. */
 #ifndef MLX_LINALG_H
 #define MLX_LINALG_H
 
