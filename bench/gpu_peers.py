@@ -944,6 +944,42 @@ def hops():
         print(f"{name} (microseconds): " + "  ".join(f"{k} {statistics.median(v) * 1e6:.2f}" for k, v in times.items()), flush=True)
 
 
+def matrices():
+    """Factorisations, equations and inverses: many small matrices, and one large one. PyTorch's check of the infos, for which it waits, is part of inv and solve, and left out elsewhere (_ex)."""
+
+    def parts(name, *args):
+        """Starts all arrays of a result that is a vector, or a pair."""
+        f = getattr(lib, "mlx_linalg_" + name)
+        if name in ("lu", "svd"):
+            v = new_vec()
+            rc = f(C.byref(v), *args, S)
+            out = [] if rc else unpack(v)
+        else:
+            out = [new_array(), new_array()]
+            rc = f(*(C.byref(a) for a in out), *args, S)
+        if rc:
+            raise RuntimeError(name + ": " + last_error())
+        start(*out)
+
+    false, true = C.c_bool(False), C.c_bool(True)
+    for batch, n in ((4096, 32), (1, 512), (1, 1024)):
+        a = normal(batch, n, n)
+        definite = np.matmul(a, a.transpose(0, 2, 1)) / n + np.eye(n, dtype=np.float32)
+        (ka, ta), (kd, td), (kb, tb) = both(a), both(definite), both(normal(batch, n, n))
+        size, what = 4 * a.size, f"{batch}x{n}x{n}" if batch > 1 else f"{n}x{n}"
+        case(f"cholesky {what}", 2 * size, lambda: start(call("linalg_cholesky", kd, false)), {"torch": peer_torch(lambda: torch.linalg.cholesky_ex(td))})
+        case(f"lu {what}", 3 * size, lambda: parts("lu", ka), {"torch": peer_torch(lambda: torch.linalg.lu(ta))})
+        case(f"solve {what}", 3 * size, lambda: start(call("linalg_solve", ka, kb)), {"torch": peer_torch(lambda: torch.linalg.solve(ta, tb)), "torch.ex": peer_torch(lambda: torch.linalg.solve_ex(ta, tb))})
+        case(f"solve_triangular {what}", 3 * size, lambda: start(call("linalg_solve_triangular", kd, kb, false)), {"torch": peer_torch(lambda: torch.linalg.solve_triangular(td, tb, upper=False))})
+        case(f"inv {what}", 2 * size, lambda: start(call("linalg_inv", ka)), {"torch": peer_torch(lambda: torch.linalg.inv(ta)), "torch.ex": peer_torch(lambda: torch.linalg.inv_ex(ta))})
+        case(f"qr {what}", 3 * size, lambda: parts("qr", ka), {"torch": peer_torch(lambda: torch.linalg.qr(ta))})
+        if n == 512:
+            case(f"svd {what}", 3 * size, lambda: parts("svd", ka, true), {"torch": peer_torch(lambda: torch.linalg.svd(ta))})
+            case(f"eigh {what}", 2 * size, lambda: parts("eigh", kd, b"L"), {"torch": peer_torch(lambda: torch.linalg.eigh(td))})
+        for x in (ka, kd, kb):
+            free_array(x)
+
+
 def loads():
     """A safetensors file of 256 MB in the page cache: from opening it to arrays on the device."""
     if not chosen("load 256 MB to the device"):
@@ -1009,7 +1045,7 @@ def loads():
 
 
 print(torch.cuda.get_device_name(0), "torch", torch.__version__, "mlx" if mx is not None else "no mlx")
-for group in (streams, rows, reductions, scans, fft, sorts, attentions, products, convolutions, quantised, gathers, scatters, chains, hops, loads):
+for group in (streams, rows, reductions, scans, fft, sorts, attentions, products, matrices, convolutions, quantised, gathers, scatters, chains, hops, loads):
     if any(w.startswith("group:") for w in wanted) and f"group:{group.__name__}" not in wanted:
         continue
     group()
