@@ -200,7 +200,7 @@ static int check_right(const struct kl_array *a, const struct kl_array *b, struc
 static int solve(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
                  bool upper, struct kl_stream *s, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);
-    struct kl_shape batch;
+    struct kl_shape batch = {0};
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_array(b, "b", err));
     KL_TRY(check_matrices(op, a, err));
