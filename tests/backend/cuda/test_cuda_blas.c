@@ -1,16 +1,10 @@
 /* test_cuda_blas.c - products by cuBLASLt over fake_cuda.c and fake_cublaslt.c: how operands are
  * described to cuBLASLt, against a plain triple loop; which products use Keel's kernels; every
  * failure. */
-#include <dlfcn.h>
-#include <libgen.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "backend/cuda/cuda.h"
-#include "backend/cuda/cuda_internal.h"
-#include "backend/gpu/gpu_internal.h"
+#include "backend/cuda/fake_library.h"
 #include "base/number/dtype.h"
-#include "support.h"
 
 struct asked { /* the same struct as in fake_cublaslt.c */
     int n_handles, n_heuristics, n_products, n_live;
@@ -26,49 +20,17 @@ static struct {
     void (*budget)(size_t bytes); /* budget: bytes that the fake CUDA may allocate */
 } fake;
 
-static struct kl_cuda *cu;
-static struct kl_driver *drv;
-static void *q;
-static char fakes[4200];
-
 enum { MAX_DIMS = 5, ROOM = 1 << 19 /* ROOM: elements of an operand's block */ };
 static float numbers[ROOM]; /* the elements of every operand */
 
 static void bind(const char *file, const char *name, size_t at) {
-    char path[4300];
-    snprintf(path, sizeof path, "%s/lib64/%s", fakes, file);
-    void *lib = dlopen(path, RTLD_NOW), *p = lib ? dlsym(lib, name) : NULL;
-    assert_non_null(p);
+    void *p = fake_symbol(file, name);
     memcpy((char *)&fake + at, &p, sizeof p);
-}
-
-/* Names the fake libraries, which are in the folder fake/ beside this program. Called before the
- * driver is loaded. */
-static void name_fakes(void) {
-    static char self[4096];
-    char path[4300];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
-    snprintf(fakes, sizeof fakes, "%s/fake", dirname(self));
-    snprintf(path, sizeof path, "%s/lib64/libcuda.so", fakes);
-    setenv("KEEL_CUDA_PATH", fakes, 1);
-    setenv("KEEL_CUDA_DRIVER", path, 1);
-    setenv("KEEL_CACHE_DIR", "", 1);
-    unsetenv("KEEL_CUBLASLT");
-}
-
-static void open_device(void) {
-    struct kl_backend *b = NULL;
-    struct kl_error *err = NULL;
-    if (kl_cuda_open(0, &b, &err)) fail_msg("%s", err->message);
-    drv = kl_gpu_device_of(b)->driver;
-    cu = kl_cuda_of(drv);
-    if (!q) assert_int_equal(drv->ops->queue_new(drv, 0, &q, &err), 0);
 }
 
 static int setup(void **state) {
     for (int i = 0; i < ROOM; i++) numbers[i] = (float)((i * 7 + i / 13) % 17 - 8);
-    name_fakes();
+    name_fakes("KEEL_CUBLASLT");
     bind("libcublasLt.so", "fake_blas_asked", 0);
     bind("libcublasLt.so", "fake_blas_fail", 8);
     bind("libcublasLt.so", "fake_blas_wants", 16);
@@ -582,7 +544,7 @@ static void without(const char *library, int create, const char *says) {
 
 static void missing(void **state) {
     char path[4300];
-    name_fakes();
+    name_fakes("KEEL_CUBLASLT");
     bind("libcublasLt.so", "fake_blas_fail", 8);
     snprintf(path, sizeof path, "%s/lib64/libnvrtc.so", fakes);
     without("/nonexistent/libcublasLt.so", 0, "KEEL_CUBLASLT=/nonexistent/libcublasLt.so");

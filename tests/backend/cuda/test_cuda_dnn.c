@@ -1,17 +1,11 @@
 /* test_cuda_dnn.c - convolutions by cuDNN over fake_cuda.c and fake_cudnn.c: how commands and their
  * gradients are described to cuDNN, against plain loops; which engines are taken; which
  * convolutions use Keel's kernels; every failure. */
-#include <dlfcn.h>
-#include <libgen.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "backend/cuda/cuda.h"
-#include "backend/cuda/cuda_internal.h"
-#include "backend/gpu/gpu_internal.h"
+#include "backend/cuda/fake_library.h"
 #include "base/number/dtype.h"
 #include "base/op/op_params.h"
-#include "support.h"
 
 enum { MAX_NOTES = 4, N_DESCS = 8 /* that a remembered convolution keeps */ };
 struct engine { /* the same structs as in fake_cudnn.c */
@@ -32,52 +26,24 @@ static struct {
 } fake;
 enum { FORWARD = 10, FILTER_GRADIENT = 11, DATA_GRADIENT = 12 };
 
-static struct kl_cuda *cu;
-static struct kl_driver *drv;
-static void *q;
-static char fakes[4200];
-
 enum { MAX_DIMS = 5, ROOM = 1 << 20 /* ROOM: elements of an operand's block */ };
 static float numbers[ROOM]; /* the elements of every operand */
 
 static void bind(const char *name, size_t at) {
-    char path[4300];
-    snprintf(path, sizeof path, "%s/lib64/libcudnn.so", fakes);
-    void *lib = dlopen(path, RTLD_NOW), *p = lib ? dlsym(lib, name) : NULL;
-    assert_non_null(p);
+    void *p = fake_symbol("libcudnn.so", name);
     memcpy((char *)&fake + at, &p, sizeof p);
 }
 
-/* Names the fake libraries, which are in the folder fake/ beside this program. Called before the
- * driver is loaded. */
-static void name_fakes(void) {
-    static char self[4096];
-    char path[4300];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
-    snprintf(fakes, sizeof fakes, "%s/fake", dirname(self));
-    snprintf(path, sizeof path, "%s/lib64/libcuda.so", fakes);
-    setenv("KEEL_CUDA_PATH", fakes, 1);
-    setenv("KEEL_CUDA_DRIVER", path, 1);
-    setenv("KEEL_CACHE_DIR", "", 1);
-    unsetenv("KEEL_CUDNN");
+static void bind_fake(void) {
+    name_fakes("KEEL_CUDNN");
     bind("fake_dnn_asked", offsetof(typeof(fake), asked));
     bind("fake_dnn_fail", offsetof(typeof(fake), refuse));
     bind("fake_dnn_engines", offsetof(typeof(fake), engines));
 }
 
-static void open_device(void) {
-    struct kl_backend *b = NULL;
-    struct kl_error *err = NULL;
-    if (kl_cuda_open(0, &b, &err)) fail_msg("%s", err->message);
-    drv = kl_gpu_device_of(b)->driver;
-    cu = kl_cuda_of(drv);
-    if (!q) assert_int_equal(drv->ops->queue_new(drv, 0, &q, &err), 0);
-}
-
 static int setup(void **state) {
     for (int i = 0; i < ROOM; i++) numbers[i] = (float)((i * 7 + i / 13) % 17 - 8);
-    name_fakes();
+    bind_fake();
     open_device();
     return 0;
 }
@@ -724,7 +690,7 @@ static void without(const char *library, const char *major, int create, const ch
 
 static void missing(void **state) {
     char path[4300];
-    name_fakes();
+    bind_fake();
     snprintf(path, sizeof path, "%s/lib64/libnvrtc.so", fakes);
     without("/nonexistent/libcudnn.so", NULL, 0, "KEEL_CUDNN=/nonexistent/libcudnn.so");
     without("none", NULL, 0, "KEEL_CUDNN=none");

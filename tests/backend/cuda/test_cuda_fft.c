@@ -1,20 +1,14 @@
 /* test_cuda_fft.c - Fourier transforms by cuFFT over fake_cuda.c and fake_cufft.c: how commands are
  * described to cuFFT, with results against the CPU's; which transforms use Keel's kernels; every
  * failure. */
-#include <dlfcn.h>
-#include <libgen.h>
 #include <math.h>
 #include <pthread.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
+#include "backend/cuda/fake_library.h"
 #include "backend/cpu/cpu_kernels.h"
-#include "backend/cuda/cuda.h"
-#include "backend/cuda/cuda_internal.h"
-#include "backend/gpu/gpu_internal.h"
 #include "base/number/dtype.h"
 #include "ops/build/params.h"
-#include "support.h"
 
 enum { MOST_RANK = 3, MAX_DIMS = 5, R2C = 0x2a, C2R = 0x2c, C2C = 0x29 };
 struct asked { /* the same struct as in fake_cufft.c */
@@ -27,48 +21,20 @@ static struct {
     void (*workspace)(size_t bytes);
 } fake;
 
-static struct kl_cuda *cu;
-static struct kl_driver *drv;
-static void *q;
-static char fakes[4200];
-
 static void bind(const char *name, size_t at) {
-    char path[4300];
-    snprintf(path, sizeof path, "%s/lib64/libcufft.so", fakes);
-    void *lib = dlopen(path, RTLD_NOW), *p = lib ? dlsym(lib, name) : NULL;
-    assert_non_null(p);
+    void *p = fake_symbol("libcufft.so", name);
     memcpy((char *)&fake + at, &p, sizeof p);
 }
 
-/* Names the fake libraries, which are in the folder fake/ beside this program. Called before the
- * driver is loaded. */
-static void name_fakes(void) {
-    static char self[4096];
-    char path[4300];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
-    snprintf(fakes, sizeof fakes, "%s/fake", dirname(self));
-    snprintf(path, sizeof path, "%s/lib64/libcuda.so", fakes);
-    setenv("KEEL_CUDA_PATH", fakes, 1);
-    setenv("KEEL_CUDA_DRIVER", path, 1);
-    setenv("KEEL_CACHE_DIR", "", 1);
-    unsetenv("KEEL_CUFFT");
+static void bind_fake(void) {
+    name_fakes("KEEL_CUFFT");
     bind("fake_fft_asked", offsetof(typeof(fake), asked));
     bind("fake_fft_fail", offsetof(typeof(fake), refuse));
     bind("fake_fft_workspace", offsetof(typeof(fake), workspace));
 }
 
-static void open_device(void) {
-    struct kl_backend *b = NULL;
-    struct kl_error *err = NULL;
-    if (kl_cuda_open(0, &b, &err)) fail_msg("%s", err->message);
-    drv = kl_gpu_device_of(b)->driver;
-    cu = kl_cuda_of(drv);
-    if (!q) assert_int_equal(drv->ops->queue_new(drv, 0, &q, &err), 0);
-}
-
 static int setup(void **state) {
-    name_fakes();
+    bind_fake();
     open_device();
     return 0;
 }
@@ -502,7 +468,7 @@ static int alone(const char *library, const char *says) {
 
 static void missing(void **state) {
     char path[4300];
-    name_fakes();
+    bind_fake();
     snprintf(path, sizeof path, "%s/lib64/libnvrtc.so", fakes);
     const char *const cases[][2] = {
         {"/nonexistent/libcufft.so", "KEEL_CUFFT=/nonexistent/libcufft.so"},

@@ -1,17 +1,11 @@
 /* test_cuda_solver.c - operations on matrices by cuSOLVER and cuBLAS over fake_cuda.c and
  * fake_cusolver.c: which of them go to a library and with which arguments; every failure. That the
  * numbers are right needs a device: tests/ops/families/test_linalg_on_device.c. */
-#include <dlfcn.h>
-#include <libgen.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "backend/cuda/cuda.h"
-#include "backend/cuda/cuda_internal.h"
-#include "backend/gpu/gpu_internal.h"
+#include "backend/cuda/fake_library.h"
 #include "base/number/dtype.h"
 #include "base/op/op_params.h"
-#include "support.h"
 
 static struct {
     void (*calls)(char *out, size_t room);
@@ -20,49 +14,20 @@ static struct {
 
 enum { WORKSPACE = 1 << 20 };
 
-static struct kl_driver *drv;
-static void *q;
-static char fakes[4200];
-
-static void *symbol(const char *name) {
+static void bind_fake(void) {
     char path[4300];
-    snprintf(path, sizeof path, "%s/lib64/libcusolver.so", fakes);
-    void *lib = dlopen(path, RTLD_NOW), *p = lib ? dlsym(lib, name) : NULL;
-    assert_non_null(p);
-    return p;
-}
-
-/* Names the fake libraries, which are in the folder fake/ beside this program. Called before the
- * driver is loaded. */
-static void name_fakes(void) {
-    static char self[4096];
-    char path[4300];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
-    snprintf(fakes, sizeof fakes, "%s/fake", dirname(self));
-    snprintf(path, sizeof path, "%s/lib64/libcuda.so", fakes);
-    setenv("KEEL_CUDA_PATH", fakes, 1);
-    setenv("KEEL_CUDA_DRIVER", path, 1);
-    setenv("KEEL_CACHE_DIR", "", 1);
+    name_fakes("KEEL_CUBLASLT");
     snprintf(path, sizeof path, "%s/lib64/libcusolver.so", fakes);
     setenv("KEEL_CUSOLVER", path, 1);
     setenv("KEEL_CUBLAS", path, 1);
-    void *p = symbol("fake_solver_calls");
+    void *p = fake_symbol("libcusolver.so", "fake_solver_calls");
     memcpy(&fake.calls, &p, sizeof p);
-    p = symbol("fake_solver_fail");
+    p = fake_symbol("libcusolver.so", "fake_solver_fail");
     memcpy(&fake.refuse, &p, sizeof p);
 }
 
-static void open_device(void) {
-    struct kl_backend *b = NULL;
-    struct kl_error *err = NULL;
-    if (kl_cuda_open(0, &b, &err)) fail_msg("%s", err->message);
-    drv = kl_gpu_device_of(b)->driver;
-    if (!q) assert_int_equal(drv->ops->queue_new(drv, 0, &q, &err), 0);
-}
-
 static int setup(void **state) {
-    name_fakes();
+    bind_fake();
     open_device();
     return 0;
 }
@@ -331,7 +296,7 @@ static void without(const char *variable, const char *library, const char *fails
  * and the message names the way out. */
 static void missing(void **state) {
     char path[4300];
-    name_fakes();
+    bind_fake();
     snprintf(path, sizeof path, "%s/lib64/libnvrtc.so", fakes);
     without("KEEL_CUSOLVER", "/nonexistent/libcusolver.so", NULL, 2,
             "inv of matrices of 70 rows and 70 columns needs cuSOLVER on this device; a stream of "
