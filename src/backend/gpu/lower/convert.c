@@ -35,18 +35,17 @@ static void widen(struct kl_space *s) {
         for (int d = 0; d < s->ndim - 1; d++) s->strides[k][d] /= 2;
 }
 
-/* The axis along which src is contiguous, while dst is contiguous along its last axis. -1: there is
- * none. */
-static int crossed_axis(const struct kl_space *s) {
-    int last = s->ndim - 1;
-    if (last < 1 || s->strides[0][last] != 1 || s->dims[last] < WORTH_A_TILE) return -1;
-    for (int d = 0; d < last; d++)
-        if (s->strides[1][d] == 1 && s->dims[d] >= WORTH_A_TILE) return d;
+/* The axis along which an operand is contiguous and long enough for tiles; -1: there is none. */
+static int contiguous_axis(const struct kl_space *s, int operand) {
+    for (int d = s->ndim - 1; d >= 0; d--)
+        if (s->strides[operand][d] == 1 && s->dims[d] >= WORTH_A_TILE) return d;
     return -1;
 }
 
-static int transposed(struct job *j, const struct kl_space *s, int b, char *dst, const char *src) {
-    int a = s->ndim - 1, item = (int)j->item;
+/* dst is contiguous along axis a, src along axis b. */
+static int transposed(struct job *j, const struct kl_space *s, int a, int b, char *dst,
+                      const char *src) {
+    int item = (int)j->item;
     struct kl_space outer = {.n = 1};
     for (int d = 0; d < s->ndim; d++) {
         if (d == a || d == b) continue;
@@ -79,8 +78,8 @@ static int one_space(void *ctx, const struct kl_space *space, const int64_t *off
         if (j->e->dry) return KL_OK;
         return kl_emit_plain_copy(j->e, dst, src, (size_t)s.n * item);
     }
-    int crossed = crossed_axis(&s);
-    if (crossed >= 0 && item <= 8) return transposed(j, &s, crossed, dst, src);
+    const int a = contiguous_axis(&s, 0), b = contiguous_axis(&s, 1);
+    if (a >= 0 && b >= 0 && a != b && item <= 8) return transposed(j, &s, a, b, dst, src);
     while (can_widen(&s, dst, src, item)) {
         widen(&s);
         item *= 2;
