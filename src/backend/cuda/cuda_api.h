@@ -316,8 +316,9 @@ enum {
 
     KL_SOLVER_LOWER = 0, /* which triangle is read */
     KL_SOLVER_UPPER = 1,
-    KL_SOLVER_RIGHT = 1, /* the side of the triangle */
-    KL_SOLVER_NON_UNIT = 0,
+    KL_SOLVER_LEFT = 0,     /* the side of the triangle */
+    KL_SOLVER_NON_UNIT = 0, /* what the diagonal is */
+    KL_SOLVER_UNIT = 1,
 };
 
 /* All of these return a status; 0 is success. Matrices are in the order of columns. `host` is
@@ -339,9 +340,6 @@ enum {
       (void *handle, void *params, int64_t m, int64_t n, int type, void *a, int64_t ld,            \
        int64_t *exchanges, int compute, void *work, size_t bytes, void *host, size_t host_bytes,   \
        int *info))                                                                                 \
-    F(Getrs, "cusolverDnXgetrs",                                                                   \
-      (void *handle, void *params, int op, int64_t n, int64_t right, int type, const void *a,      \
-       int64_t ld, const int64_t *exchanges, int right_type, void *b, int64_t b_ld, int *info))    \
     F(GeqrfSize, "cusolverDnXgeqrf_bufferSize",                                                    \
       (void *handle, void *params, int64_t m, int64_t n, int type, const void *a, int64_t ld,      \
        int tau_type, const void *tau, int compute, size_t *bytes, size_t *host_bytes))             \

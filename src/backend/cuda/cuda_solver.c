@@ -28,8 +28,7 @@ struct job {
     int64_t count;            /* elements of the result of one matrix */
     size_t bytes, host_bytes; /* of the library's workspace */
     void *work, *host;
-    int *infos, *spare; /* of each matrix; one of which nobody asks */
-    void *flags;
+    int *infos, *flags, *spare; /* of each matrix; of each; one of which nobody asks */
     /* Parts of the workspace: for one matrix, and by operation, see take_memory. */
     void *copy, *left, *right_part, *values;
     int64_t *exchanges;
@@ -106,7 +105,7 @@ static int ask_sizes(struct job *j, void *handle) {
     switch (j->c->op) {
     case KL_OP_CHOLESKY:
         return check(j, "cusolverDnXpotrf_bufferSize",
-                     j->api->PotrfSize(handle, j->params, KL_SOLVER_UPPER, n, j->type, a, n,
+                     j->api->PotrfSize(handle, j->params, KL_SOLVER_LOWER, n, j->type, a, n,
                                        j->type, &j->bytes, &j->host_bytes));
     case KL_OP_LU:
     case KL_OP_SOLVE:
@@ -151,20 +150,23 @@ static int take_memory(struct job *j) {
     const int64_t m = j->m, n = j->n, matrices = j->range.end - j->range.begin;
     const bool whole = op == KL_OP_PINV || (op == KL_OP_SVD && j->vectors && m > n);
     void *exchanges = NULL, *infos = NULL, *spare = NULL;
-    KL_TRY(part(j, matrices, sizeof(int), &infos));
-    KL_TRY(part(j, matrices, sizeof(int), &j->flags));
+    KL_TRY(part(j, 2 * matrices, sizeof(int), &infos)); /* and flags, which are filled with them */
     KL_TRY(part(j, 1, sizeof(int), &spare));
     KL_TRY(part(j, (int64_t)j->bytes, 1, &j->work));
-    if (op != KL_OP_CHOLESKY) KL_TRY(part(j, m * n, j->item, &j->copy));
-    if (op == KL_OP_SOLVE) KL_TRY(part(j, n * j->right, j->item, &j->right_part));
+    if (op != KL_OP_CHOLESKY || !j->upper) KL_TRY(part(j, m * n, j->item, &j->copy));
+    if (op == KL_OP_SOLVE || op == KL_OP_SOLVE_TRIANGULAR)
+        KL_TRY(part(j, n * j->right, j->item, &j->right_part));
     if (op == KL_OP_QR) KL_TRY(part(j, j->k, j->item, &j->values)); /* of reflections */
     if (op == KL_OP_LU || op == KL_OP_SOLVE || op == KL_OP_INV)
         KL_TRY(part(j, j->k, sizeof(int64_t), &exchanges));
+    if (op == KL_OP_SOLVE || op == KL_OP_INV)
+        KL_TRY(part(j, j->k + m, j->item, &j->values)); /* exchanges and places, see permute */
     if (whole) KL_TRY(part(j, m * m, j->item, &j->left));
     if (whole) KL_TRY(part(j, n * n, j->item, &j->right_part));
     if (op == KL_OP_PINV || ((op == KL_OP_SVD || op == KL_OP_EIGH) && j->dtype == KL_C64))
         KL_TRY(part(j, j->k, j->item, &j->values));
     j->infos = infos;
+    j->flags = infos ? j->infos + matrices : NULL;
     j->spare = spare;
     j->exchanges = exchanges;
     return KL_OK;
@@ -198,18 +200,69 @@ static int *info_of(const struct job *j, int64_t matrix) {
     return j->infos ? j->infos + (matrix - j->range.begin) : NULL;
 }
 
+/* ---- triangular systems, by cuBLAS ---- */
+
+static int triangle_handle(struct job *j, const struct kl_triangle_api *api, void **out) {
+    struct kl_cuda_queue *q = j->e->queue;
+    if (!q->triangles) {
+        void *made = NULL;
+        KL_TRY(check(j, "cublasCreate", api->Create(&made)));
+        KL_TRY(check(j, "cublasSetStream", api->SetStream(made, q->stream)));
+        q->triangles = made;
+    }
+    *out = q->triangles;
+    return KL_OK;
+}
+
+/* Solves op(a) x = b in place of b (n, columns), all by columns. The library takes a triangle on
+ * the left in three quarters of the time of one on the right. */
+static int solve_triangle(struct job *j, int triangle, int op, int diagonal, const void *a, void *b,
+                          int columns) {
+    static const float one_f32 = 1;
+    static const double one_f64 = 1;
+    const struct kl_triangle_api *api = kl_triangle_api(NULL);
+    void *handle;
+    if (j->e->dry) return KL_OK;
+    KL_TRY(triangle_handle(j, api, &handle));
+    KL_TRY(kl_cuda_chain_flush(j->d, j->e->queue, j->e->err));
+    if (j->dtype == KL_F64)
+        return check(j, "cublasDtrsm",
+                     api->Dtrsm(handle, KL_SOLVER_LEFT, triangle, op, diagonal, j->n, columns,
+                                &one_f64, a, j->n, b, j->n));
+    return check(j, "cublasStrsm",
+                 api->Strsm(handle, KL_SOLVER_LEFT, triangle, op, diagonal, j->n, columns, &one_f32,
+                            a, j->n, b, j->n));
+}
+
+/* The other triangle of the transpose by columns is the triangle by rows. */
+static int solve_triangular(struct job *j, int64_t i) {
+    const int64_t *apart = j->a->strides + j->a->ndim - 2;
+    const void *a = kl_matrix_at(j->a, i);
+    if (apart[0] != j->n || apart[1] != 1) {
+        a = j->copy;
+        KL_TRY(copy_in(j, j->a, i, false, j->copy));
+    }
+    KL_TRY(copy_in(j, &j->c->args[1], i, true, j->right_part));
+    KL_TRY(kl_matrix_diagonal(j->e, j->dtype, a, j->n, true, j->infos, i - j->range.begin));
+    KL_TRY(solve_triangle(j, j->upper ? KL_SOLVER_LOWER : KL_SOLVER_UPPER, KL_BLAS_OP_T,
+                          KL_SOLVER_NON_UNIT, a, j->right_part, j->right));
+    return copy_out(j, j->right_part, j->n, j->n, j->right, result_at(j, i, 0));
+}
+
 /* ---- the operations, each of one matrix ---- */
 
-/* The lower triangle by rows is the upper one by columns, and so is its factor. */
+/* The library's code for the lower triangle takes half the time of that for the upper one. The
+ * upper triangle by rows is the lower one by columns, and so is its factor; for the other one the
+ * matrix is turned before and after. */
 static int cholesky(struct job *j, int64_t i) {
-    void *a = result_at(j, i, 0);
-    KL_TRY(copy_in(j, j->a, i, false, a));
-    KL_TRY(
-        LIBRARY(j, Potrf,
-                (j->handle, j->params, j->upper ? KL_SOLVER_LOWER : KL_SOLVER_UPPER, j->n, j->type,
-                 a, j->n, j->type, j->work, j->bytes, j->host, j->host_bytes, info_of(j, i))));
-    KL_TRY(kl_matrix_triangle(j->e, j->dtype, a, j->n, j->n, j->upper ? KL_UPPER : KL_LOWER));
-    return kl_matrix_diagonal(j->e, j->dtype, a, j->n, true, false, j->infos, i - j->range.begin);
+    void *result = result_at(j, i, 0), *a = j->upper ? result : j->copy;
+    KL_TRY(copy_in(j, j->a, i, !j->upper, a));
+    KL_TRY(LIBRARY(j, Potrf,
+                   (j->handle, j->params, KL_SOLVER_LOWER, j->n, j->type, a, j->n, j->type, j->work,
+                    j->bytes, j->host, j->host_bytes, info_of(j, i))));
+    if (!j->upper) KL_TRY(copy_out(j, a, j->n, j->n, j->n, result));
+    return kl_matrix_triangle(j->e, j->dtype, result, j->n, j->n, j->upper ? KL_UPPER : KL_LOWER,
+                              j->infos, i - j->range.begin);
 }
 
 static int factor(struct job *j, int64_t i, int m) {
@@ -226,31 +279,33 @@ static int lu(struct job *j, int64_t i) {
                             j->m, j->k);
 }
 
-/* The transpose by columns is factored, which is the matrix by rows. */
+/* Factors the copy, and solves by its factors for the rows of b (NULL: of the identity matrix), by
+ * columns in x. cuSOLVER's own getrs exchanges rows one after the other; here each is written in
+ * its place at once, which takes a hundredth of the time. */
+static int factor_and_solve(struct job *j, int64_t i, const void *b, const int64_t *strides,
+                            void *x, int columns) {
+    KL_TRY(factor(j, i, j->n));
+    KL_TRY(kl_matrix_diagonal(j->e, j->dtype, j->copy, j->n, false, j->infos, i - j->range.begin));
+    KL_TRY(kl_matrix_places(j->e, j->dtype, j->exchanges, j->values, j->n, j->k));
+    KL_TRY(kl_matrix_permute(j->e, j->dtype, (char *)j->values + (size_t)j->k * j->item, b, strides,
+                             j->n, columns, x));
+    KL_TRY(solve_triangle(j, KL_SOLVER_LOWER, KL_BLAS_OP_N, KL_SOLVER_UNIT, j->copy, x, columns));
+    return solve_triangle(j, KL_SOLVER_UPPER, KL_BLAS_OP_N, KL_SOLVER_NON_UNIT, j->copy, x,
+                          columns);
+}
+
 static int solve(struct job *j, int64_t i) {
     const struct kl_arg *b = &j->c->args[1];
-    KL_TRY(copy_in(j, j->a, i, false, j->copy));
-    KL_TRY(copy_in(j, b, i, true, j->right_part));
-    KL_TRY(factor(j, i, j->n));
-    KL_TRY(kl_matrix_diagonal(j->e, j->dtype, j->copy, j->n, false, false, j->infos,
-                              i - j->range.begin));
-    KL_TRY(LIBRARY(j, Getrs,
-                   (j->handle, j->params, KL_BLAS_OP_T, j->n, j->right, j->type, j->copy, j->n,
-                    j->exchanges, j->type, j->right_part, j->n, j->spare)));
+    KL_TRY(copy_in(j, j->a, i, true, j->copy));
+    KL_TRY(factor_and_solve(j, i, kl_matrix_at(b, i), b->strides + b->ndim - 2, j->right_part,
+                            j->right));
     return copy_out(j, j->right_part, j->n, j->n, j->right, result_at(j, i, 0));
 }
 
 /* The inverse of the transpose by columns is the inverse by rows. */
 static int inverse(struct job *j, int64_t i) {
-    void *x = result_at(j, i, 0);
     KL_TRY(copy_in(j, j->a, i, false, j->copy));
-    KL_TRY(kl_matrix_identity(j->e, j->dtype, x, j->n));
-    KL_TRY(factor(j, i, j->n));
-    KL_TRY(kl_matrix_diagonal(j->e, j->dtype, j->copy, j->n, false, false, j->infos,
-                              i - j->range.begin));
-    return LIBRARY(j, Getrs,
-                   (j->handle, j->params, KL_BLAS_OP_N, j->n, j->n, j->type, j->copy, j->n,
-                    j->exchanges, j->type, x, j->n, j->spare));
+    return factor_and_solve(j, i, NULL, NULL, result_at(j, i, 0), j->n);
 }
 
 static int qr(struct job *j, int64_t i) {
@@ -261,7 +316,7 @@ static int qr(struct job *j, int64_t i) {
                    (j->handle, j->params, j->m, j->n, j->type, j->copy, j->m, j->type, j->values,
                     j->type, j->work, j->bytes, j->host, j->host_bytes, j->spare)));
     KL_TRY(copy_out(j, j->copy, j->m, j->k, j->n, r));
-    KL_TRY(kl_matrix_triangle(j->e, j->dtype, r, j->k, j->n, KL_UPPER));
+    KL_TRY(kl_matrix_triangle(j->e, j->dtype, r, j->k, j->n, KL_UPPER, NULL, 0));
     if (j->dtype == KL_F64)
         KL_TRY(LIBRARY(
             j, Dorgqr,
@@ -326,47 +381,6 @@ static int pseudoinverse(struct job *j, int64_t i) {
                                    result_at(j, i, 0), j->m, j->n, j->m > j->n);
 }
 
-/* ---- triangular systems, by cuBLAS ---- */
-
-static int triangle_handle(struct job *j, const struct kl_triangle_api *api, void **out) {
-    struct kl_cuda_queue *q = j->e->queue;
-    if (!q->triangles) {
-        void *made = NULL;
-        KL_TRY(check(j, "cublasCreate", api->Create(&made)));
-        KL_TRY(check(j, "cublasSetStream", api->SetStream(made, q->stream)));
-        q->triangles = made;
-    }
-    *out = q->triangles;
-    return KL_OK;
-}
-
-/* x a' = b' by columns is a x = b by rows. */
-static int solve_triangle(struct job *j, const struct kl_triangle_api *api, void *x) {
-    static const float one_f32 = 1;
-    static const double one_f64 = 1;
-    const int triangle = j->upper ? KL_SOLVER_LOWER : KL_SOLVER_UPPER;
-    void *handle;
-    if (j->e->dry) return KL_OK;
-    KL_TRY(triangle_handle(j, api, &handle));
-    KL_TRY(kl_cuda_chain_flush(j->d, j->e->queue, j->e->err));
-    if (j->dtype == KL_F64)
-        return check(j, "cublasDtrsm",
-                     api->Dtrsm(handle, KL_SOLVER_RIGHT, triangle, KL_BLAS_OP_N, KL_SOLVER_NON_UNIT,
-                                j->right, j->n, &one_f64, j->copy, j->n, x, j->right));
-    return check(j, "cublasStrsm",
-                 api->Strsm(handle, KL_SOLVER_RIGHT, triangle, KL_BLAS_OP_N, KL_SOLVER_NON_UNIT,
-                            j->right, j->n, &one_f32, j->copy, j->n, x, j->right));
-}
-
-static int solve_triangular(struct job *j, int64_t i) {
-    void *x = result_at(j, i, 0);
-    KL_TRY(copy_in(j, j->a, i, false, j->copy));
-    KL_TRY(copy_in(j, &j->c->args[1], i, false, x));
-    KL_TRY(kl_matrix_diagonal(j->e, j->dtype, j->copy, j->n, false, true, j->infos,
-                              i - j->range.begin));
-    return solve_triangle(j, kl_triangle_api(NULL), x);
-}
-
 /* ---- commands ---- */
 
 static int run_one(struct job *j, int64_t i) {
@@ -386,8 +400,7 @@ static int run_one(struct job *j, int64_t i) {
 static int run_all(struct job *j) {
     const int64_t matrices = j->range.end - j->range.begin;
     const bool checked = (kl_op_flags(j->c->op) & KL_OPF_CHECKED) != 0;
-    if (checked) KL_TRY(kl_emit_fill(j->e, j->infos, sizeof(int), matrices, 0));
-    if (checked) KL_TRY(kl_emit_fill(j->e, j->flags, sizeof(int), matrices, 0));
+    if (checked) KL_TRY(kl_emit_fill(j->e, j->infos, sizeof(int), 2 * matrices, 0));
     for (int64_t i = j->range.begin; i < j->range.end; i++) KL_TRY(run_one(j, i));
     return checked ? kl_matrix_judge(j->e, j->c, j->infos, j->flags) : KL_OK;
 }
@@ -413,14 +426,19 @@ static bool is_ours(const struct kl_command *c) {
 }
 
 static int find_library(struct job *j) {
-    const char *why = "", *name = j->c->name ? j->c->name : kl_op_name(j->c->op);
-    const bool of_triangle = j->c->op == KL_OP_SOLVE_TRIANGULAR;
+    const enum kl_op_id op = j->c->op;
+    const char *why = "", *missing = NULL, *name = j->c->name ? j->c->name : kl_op_name(op);
+    const bool of_triangle = op == KL_OP_SOLVE_TRIANGULAR;
     j->api = of_triangle ? NULL : kl_solver_api(&why);
-    if (of_triangle ? kl_triangle_api(&why) != NULL : j->api != NULL) return KL_OK;
+    if (!of_triangle && !j->api)
+        missing = "cuSOLVER";
+    else if ((of_triangle || op == KL_OP_SOLVE || op == KL_OP_INV) && !kl_triangle_api(&why))
+        missing = "cuBLAS";
+    if (!missing) return KL_OK;
     return kl_fail(j->e->err, KL_EUNSUPPORTED,
                    "%s of matrices of %d rows and %d columns needs %s on this device; a stream of "
                    "the CPU runs it. %s",
-                   name, j->m, j->n, of_triangle ? "cuBLAS" : "cuSOLVER", why);
+                   name, j->m, j->n, missing, why);
 }
 
 static void describe(struct job *j) {

@@ -16,6 +16,7 @@ static struct {
     const char *fail_call;
     int fail_code;
     int handle, params;
+    int triangle; /* for which the size of a workspace was asked last */
 } f = {.mu = PTHREAD_MUTEX_INITIALIZER};
 
 /* The calls since the last question, one after the other. */
@@ -82,11 +83,12 @@ static int size(const char *call, void *handle, size_t *bytes, size_t *host_byte
 EXPORT int cusolverDnXpotrf_bufferSize(void *h, void *p, int triangle, int64_t n, int type,
                                        const void *a, int64_t ld, int compute, size_t *bytes,
                                        size_t *host_bytes) {
+    f.triangle = triangle;
     return size("PotrfSize", h, bytes, host_bytes);
 }
 EXPORT int cusolverDnXpotrf(void *h, void *p, int triangle, int64_t n, int type, void *a,
                             int64_t ld, int compute, void *WORK) {
-    CHECK(h == &f.handle && HAS_WORK(p) && ld >= n && type == compute);
+    CHECK(h == &f.handle && HAS_WORK(p) && ld >= n && type == compute && triangle == f.triangle);
     NOTE("potrf", "%s %d type %d", triangle ? "upper" : "lower", (int)n, type);
 }
 EXPORT int cusolverDnXgetrf_bufferSize(void *h, void *p, int64_t m, int64_t n, int type,
@@ -98,12 +100,6 @@ EXPORT int cusolverDnXgetrf(void *h, void *p, int64_t m, int64_t n, int type, vo
                             int64_t *exchanges, int compute, void *WORK) {
     CHECK(h == &f.handle && HAS_WORK(p) && ld >= m && exchanges && type == compute);
     NOTE("getrf", "%dx%d type %d", (int)m, (int)n, type);
-}
-EXPORT int cusolverDnXgetrs(void *h, void *p, int op, int64_t n, int64_t right, int type,
-                            const void *a, int64_t ld, const int64_t *exchanges, int b_type,
-                            void *b, int64_t b_ld, int *info) {
-    CHECK(h == &f.handle && p == &f.params && ld >= n && b_ld >= n && info && type == b_type);
-    NOTE("getrs", "%s %d by %d", op ? "transposed" : "plain", (int)n, (int)right);
 }
 EXPORT int cusolverDnXgeqrf_bufferSize(void *h, void *p, int64_t m, int64_t n, int type,
                                        const void *a, int64_t ld, int tau_type, const void *tau,
@@ -169,12 +165,12 @@ EXPORT int cublasSetStream_v2(void *handle, void *stream) {
     CHECK(handle == &f.handle && stream);
     return fails("BlasSetStream");
 }
-#define TRSM(name, T)                                                                              \
-    EXPORT int cublas##name##_v2(void *h, int side, int triangle, int op, int unit, int m, int n,  \
-                                 const T *alpha, const T *a, int ld, T *b, int b_ld) {             \
-        CHECK(h == &f.handle && *alpha == 1 && !unit && !op && ld >= (side ? n : m) && b_ld >= m); \
-        NOTE(#name, "%s %s %d by %d", side ? "right" : "left", triangle ? "upper" : "lower", m,    \
-             n);                                                                                   \
+#define TRSM(name, T)                                                                             \
+    EXPORT int cublas##name##_v2(void *h, int side, int triangle, int op, int unit, int m, int n, \
+                                 const T *alpha, const T *a, int ld, T *b, int b_ld) {            \
+        CHECK(h == &f.handle && *alpha == 1 && ld >= (side ? n : m) && b_ld >= m);                \
+        NOTE(#name, "%s%s%s %s %d by %d", unit ? "unit " : "", op ? "transposed " : "",           \
+             triangle ? "upper" : "lower", side ? "right" : "left", m, n);                        \
     }
 /* defines cublasStrsm_v2 */
 TRSM(Strsm, float)

@@ -151,19 +151,21 @@ static void arguments(void **state) {
         const char *calls;
     } cases[] = {
         {{KL_OP_CHOLESKY, KL_F32, 2, 70, 70, 0, false, false},
-         "potrf(upper 70 type 0) potrf(upper 70 type 0)"},
+         "potrf(lower 70 type 0) potrf(lower 70 type 0)"},
         {{KL_OP_CHOLESKY, KL_F64, 1, 70, 70, 0, true, false}, "potrf(lower 70 type 1)"},
         {{KL_OP_LU, KL_F32, 1, 80, 70, 0, false, false}, "getrf(80x70 type 0)"},
         {{KL_OP_LU, KL_F64, 2, 3, 65, 0, false, false}, "getrf(3x65 type 1) getrf(3x65 type 1)"},
         {{KL_OP_INV, KL_F32, 1, 90, 90, 0, false, false},
-         "getrf(90x90 type 0) getrs(plain 90 by 90)"},
+         "getrf(90x90 type 0) Strsm(unit lower left 90 by 90) Strsm(upper left 90 by 90)"},
         {{KL_OP_SOLVE, KL_F32, 2, 66, 66, 5, false, false},
-         "getrf(66x66 type 0) getrs(transposed 66 by 5) getrf(66x66 type 0) getrs(transposed 66 by "
-         "5)"},
+         "getrf(66x66 type 0) Strsm(unit lower left 66 by 5) Strsm(upper left 66 by 5) "
+         "getrf(66x66 type 0) Strsm(unit lower left 66 by 5) Strsm(upper left 66 by 5)"},
+        {{KL_OP_SOLVE, KL_F64, 1, 66, 66, 5, false, false},
+         "getrf(66x66 type 1) Dtrsm(unit lower left 66 by 5) Dtrsm(upper left 66 by 5)"},
         {{KL_OP_SOLVE_TRIANGULAR, KL_F32, 1, 70, 70, 3, false, false},
-         "Strsm(right upper 3 by 70)"},
+         "Strsm(transposed upper left 70 by 3)"},
         {{KL_OP_SOLVE_TRIANGULAR, KL_F64, 1, 70, 70, 90, true, false},
-         "Dtrsm(right lower 90 by 70)"},
+         "Dtrsm(transposed lower left 70 by 90)"},
         {{KL_OP_QR, KL_F32, 1, 70, 40, 0, false, false}, "geqrf(70x40 type 0) Sorgqr(70x40 of 40)"},
         {{KL_OP_QR, KL_F64, 1, 40, 70, 0, false, false}, "geqrf(40x70 type 1) Dorgqr(40x40 of 40)"},
         {{KL_OP_EIGH, KL_F32, 1, 5, 5, 0, false, true}, "syevd(vectors upper 5 types 0 0)"},
@@ -206,8 +208,8 @@ static void failures(void **state) {
         {"potrf", "cusolverDnPotrf", 0},
         {"GetrfSize", "cusolverDnXgetrf_bufferSize", 1},
         {"getrf", "cusolverDnGetrf", 1},
-        {"getrs", "cusolverDnGetrs", 1},
-        {"getrs", "cusolverDnGetrs", 2},
+        {"Strsm", "cublasStrsm", 1},
+        {"Strsm", "cublasStrsm", 2},
         {"GeqrfSize", "cusolverDnXgeqrf_bufferSize", 3},
         {"geqrf", "cusolverDnGeqrf", 3},
         {"SorgqrSize", "cusolverDnXorgqr_bufferSize", 3},
@@ -306,6 +308,10 @@ static void missing(void **state) {
     without("KEEL_CUBLAS", "none", NULL, 7,
             "solve_triangular of matrices of 70 rows and 70 columns needs cuBLAS on this device; a "
             "stream of the CPU runs it. KEEL_CUBLAS=none cannot be loaded");
+    without(
+        "KEEL_CUBLAS", "none", NULL, 2,
+        "inv of matrices of 70 rows and 70 columns needs cuBLAS on this device; a stream of the "
+        "CPU runs it. KEEL_CUBLAS=none cannot be loaded");
     without("KEEL_CUBLAS", path, NULL, 7, "libnvrtc.so has no cublasCreate_v2: cuBLAS 11 or later");
     static const struct {
         const char *call, *says;

@@ -17,21 +17,25 @@ bool kl_matrix_is_small(const struct kl_command *c);
 char *kl_matrix_at(const struct kl_arg *a, int64_t matrix);
 
 enum kl_triangle { KL_WHOLE, KL_LOWER, KL_UPPER };
-/* flags[at]: whether a row-major matrix (m, n) has elements in that part that are not finite; then
- * it becomes 0. */
+/* flags[at], 0 before, becomes 1 where a row-major matrix (m, n) has elements in that part that are
+ * not finite; then the matrix becomes 0. */
 int kl_matrix_look(struct kl_emit *e, enum kl_dtype dtype, void *a, int m, int n,
                    enum kl_triangle which, void *flags, int64_t at);
-/* infos[at] = 1 where an element of the diagonal of a (n, n) is 0 or, with positive, not above 0;
- * else it stays or, with fresh, is 0. */
-int kl_matrix_diagonal(struct kl_emit *e, enum kl_dtype dtype, const void *a, int n, bool positive,
-                       bool fresh, void *infos, int64_t at);
-/* The elements outside of the triangle of a row-major matrix (m, n) become 0. */
+/* infos[at] = 1 where an element of the diagonal of a (n, n) is 0; else it stays or, with fresh, is
+ * 0. */
+int kl_matrix_diagonal(struct kl_emit *e, enum kl_dtype dtype, const void *a, int n, bool fresh,
+                       void *infos, int64_t at);
+/* The elements outside of the triangle of a row-major matrix (m, n) become 0. infos, if not NULL:
+ * infos[at] becomes at least 1 where an element of the diagonal is not above 0. */
 int kl_matrix_triangle(struct kl_emit *e, enum kl_dtype dtype, void *a, int m, int n,
-                       enum kl_triangle which);
-int kl_matrix_identity(struct kl_emit *e, enum kl_dtype dtype, void *a, int n);
+                       enum kl_triangle which, void *infos, int64_t at);
 /* pivots (k) and places (m), as LU packs them, of a library's k exchanges (int64, from 1 on). */
 int kl_matrix_places(struct kl_emit *e, enum kl_dtype dtype, const void *exchanges, void *out,
                      int m, int k);
+/* The rows of b, or without b of the identity matrix (m, m), each taken to its place (places has m
+ * numbers), in the order of columns. */
+int kl_matrix_permute(struct kl_emit *e, enum kl_dtype dtype, const void *places, const void *b,
+                      const int64_t *strides, int m, int columns, void *to);
 /* n float32 numbers as complex64. */
 int kl_matrix_widen(struct kl_emit *e, const void *from, void *to, int n);
 /* The conjugate transpose of a (n, n), complex64. */

@@ -55,6 +55,7 @@ int kl_matrix_look(struct kl_emit *e, enum kl_dtype dtype, void *a, int m, int n
                    enum kl_triangle which, void *flags, int64_t at) {
     const int64_t count = (int64_t)m * n, columns = n;
     const int32_t parts = dtype == KL_C64 ? 2 : 1, part = (int32_t)which;
+    const int64_t numbers = count * parts;
     const struct kl_karg args[] = {KL_KARG_PTR(a, size_of(dtype)),
                                    KL_KARG_PTR(flags, sizeof(uint32_t)),
                                    KL_KARG(at),
@@ -62,37 +63,36 @@ int kl_matrix_look(struct kl_emit *e, enum kl_dtype dtype, void *a, int m, int n
                                    KL_KARG(columns),
                                    KL_KARG(parts),
                                    KL_KARG(part)};
-    return emit(e, dtype, "look", 1, args, sizeof args / sizeof *args);
+    const struct kl_karg all[] = {args[0], args[1], args[2], KL_KARG(numbers)};
+    KL_TRY(emit(e, dtype, "look", groups_of(e, count), args, sizeof args / sizeof *args));
+    return emit(e, dtype, "clear_flagged", groups_of(e, numbers), all, sizeof all / sizeof *all);
 }
 
-int kl_matrix_diagonal(struct kl_emit *e, enum kl_dtype dtype, const void *a, int n, bool positive,
-                       bool fresh, void *infos, int64_t at) {
+int kl_matrix_diagonal(struct kl_emit *e, enum kl_dtype dtype, const void *a, int n, bool fresh,
+                       void *infos, int64_t at) {
     const int64_t count = n, step = (int64_t)n + 1;
-    const int32_t above = positive, anew = fresh;
+    const int32_t anew = fresh;
     const struct kl_karg args[] = {KL_KARG_PTR(a, size_of(dtype)),
                                    KL_KARG_PTR(infos, sizeof(uint32_t)),
                                    KL_KARG(at),
                                    KL_KARG(count),
                                    KL_KARG(step),
-                                   KL_KARG(above),
                                    KL_KARG(anew)};
     return emit(e, dtype, "look_at_diagonal", 1, args, sizeof args / sizeof *args);
 }
 
 int kl_matrix_triangle(struct kl_emit *e, enum kl_dtype dtype, void *a, int m, int n,
-                       enum kl_triangle which) {
+                       enum kl_triangle which, void *infos, int64_t at) {
     const int64_t count = (int64_t)m * n, columns = n;
-    const int32_t upper = which == KL_UPPER;
-    const struct kl_karg args[] = {KL_KARG_PTR(a, size_of(dtype)), KL_KARG(count), KL_KARG(columns),
-                                   KL_KARG(upper)};
+    const int32_t upper = which == KL_UPPER, positive = infos != NULL;
+    const struct kl_karg args[] = {KL_KARG_PTR(a, size_of(dtype)),
+                                   KL_KARG_PTR(infos ? infos : a, sizeof(uint32_t)),
+                                   KL_KARG(at),
+                                   KL_KARG(count),
+                                   KL_KARG(columns),
+                                   KL_KARG(upper),
+                                   KL_KARG(positive)};
     return emit(e, dtype, "clear_triangle", groups_of(e, count), args, sizeof args / sizeof *args);
-}
-
-int kl_matrix_identity(struct kl_emit *e, enum kl_dtype dtype, void *a, int n) {
-    const int64_t count = (int64_t)n * n, columns = n;
-    const struct kl_karg args[] = {KL_KARG_PTR(a, size_of(dtype)), KL_KARG(count),
-                                   KL_KARG(columns)};
-    return emit(e, dtype, "identity", groups_of(e, count), args, sizeof args / sizeof *args);
 }
 
 int kl_matrix_places(struct kl_emit *e, enum kl_dtype dtype, const void *exchanges, void *out,
@@ -101,6 +101,22 @@ int kl_matrix_places(struct kl_emit *e, enum kl_dtype dtype, const void *exchang
     const struct kl_karg args[] = {KL_KARG_PTR(exchanges, sizeof(int64_t)),
                                    KL_KARG_PTR(out, size_of(dtype)), KL_KARG(rows), KL_KARG(count)};
     return emit(e, dtype, "places", groups_of(e, rows), args, sizeof args / sizeof *args);
+}
+
+int kl_matrix_permute(struct kl_emit *e, enum kl_dtype dtype, const void *places, const void *b,
+                      const int64_t *strides, int m, int columns, void *to) {
+    const size_t item = size_of(dtype);
+    const int64_t rows = m, wide = columns, down = b ? strides[0] : 0, along = b ? strides[1] : 0;
+    const int32_t identity = !b;
+    const struct kl_karg args[] = {KL_KARG_PTR(places, item),
+                                   KL_KARG_PTR(b ? b : places, item),
+                                   KL_KARG_PTR(to, item),
+                                   KL_KARG(rows),
+                                   KL_KARG(wide),
+                                   KL_KARG(down),
+                                   KL_KARG(along),
+                                   KL_KARG(identity)};
+    return emit(e, dtype, "permute", groups_of(e, rows * wide), args, sizeof args / sizeof *args);
 }
 
 int kl_matrix_widen(struct kl_emit *e, const void *from, void *to, int n) {
