@@ -668,8 +668,9 @@ def rows():
 
     def keel_masked():
         t = call("add", turn(), km)
-        start(call("softmax_axis", t, 1, NO))
+        r = call("softmax_axis", t, 1, NO)
         free_array(t)
+        start(r)
 
     compiled_masked = torch.compile(lambda x: torch.softmax(x + tm, 1))
     case("masked softmax 16384^2", size, keel_masked,
@@ -678,9 +679,10 @@ def rows():
         x, y = turn(), turn()
         t = call("sigmoid", x)
         u = call("multiply", x, t)
-        start(call("multiply", u, y))
+        r = call("multiply", u, y)
         for z in (t, u):
             free_array(z)
+        start(r)
 
     td = ta.clone()
     compiled_swiglu = torch.compile(lambda x, y: F.silu(x) * y)

@@ -581,6 +581,67 @@ static void test_merged(void **state) {
     if (have_nvrtc) assert_true(n_merged > 3);
 }
 
+/* Reductions and softmax that compute what they read: a sum with a row, which is strided, or with a
+ * scalar, of rows in vectors and not, and of columns. */
+static void test_feeds(void **state) {
+    static const struct {
+        enum kl_op_id op;
+        enum kl_dtype in, out;
+    } readers[] = {{KL_OP_SOFTMAX, KL_F32, KL_F32},   {KL_OP_SOFTMAX, KL_BF16, KL_BF16},
+                   {KL_OP_SOFTMAX, KL_F16, KL_F16},   {KL_OP_SUM, KL_F32, KL_F32},
+                   {KL_OP_SUM, KL_BF16, KL_BF16},     {KL_OP_SUM, KL_I8, KL_I32},
+                   {KL_OP_SUM, KL_F64, KL_F64},       {KL_OP_SUM, KL_C64, KL_C64},
+                   {KL_OP_MAX, KL_F16, KL_F16},       {KL_OP_MIN, KL_U16, KL_U16},
+                   {KL_OP_PROD, KL_I64, KL_I64},      {KL_OP_PROD, KL_C64, KL_C64},
+                   {KL_OP_ALL, KL_BOOL, KL_BOOL},     {KL_OP_ANY, KL_F32, KL_BOOL},
+                   {KL_OP_LOGSUMEXP, KL_F32, KL_F32}, {KL_OP_LOGSUMEXP, KL_C64, KL_C64},
+                   {KL_OP_VAR, KL_F32, KL_F32},       {KL_OP_VAR, KL_C64, KL_F32}};
+    const int feeds = kl_test_feeds();
+    int cases = 0;
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
+        for (int how = 0; how < 4; how++) {
+            struct {
+                struct kl_var_params p;
+                int axis[1];
+            } var = {{.n_axes = 1}, {how == 2 ? 0 : 1}};
+            struct {
+                struct kl_reduce_params p;
+                int axis[1];
+            } reduce = {{.n_axes = 1}, {how == 2 ? 0 : 1}};
+            const struct kl_softmax_params softmax = {.axis = 1};
+            const int cols = how == 1 ? 71 : 64, dims[] = {300, cols}, row[] = {1, cols};
+            const bool keeps = readers[i].op == KL_OP_SOFTMAX;
+            struct made add = {0}, reader = {0};
+            struct kl_command both[2];
+            if (no_nvrtc(1)) return;
+            if (!kl_test_takes("kernels", 2)) continue;
+            put(&add, 0, readers[i].in, 2, dims, 1);
+            put(&add, 1, readers[i].in, how == 3 ? 0 : 2, row, 1);
+            put(&add, 2, readers[i].in, 2, dims, 1);
+            if (how != 3) {
+                add.operand[1].dims[0] = dims[0]; /* the row is repeated */
+                add.operand[1].strides[0] = 0;
+                add.args[1].size = add.args[0].size;
+                add.args[1].layout = 0;
+            }
+            command(&add, KL_OP_ADD, NULL, 2, false);
+            put(&reader, 0, readers[i].in, 2, dims, 1);
+            reader.args[0].data = add.args[2].data;
+            put(&reader, 1, readers[i].out, keeps ? 2 : 1, keeps ? dims : dims + (how == 2), 1);
+            reader.args[1].data = address(7);
+            const void *params = keeps                        ? (const void *)&softmax
+                                 : readers[i].op == KL_OP_VAR ? (const void *)&var
+                                                              : (const void *)&reduce;
+            command(&reader, readers[i].op, params, 1, false);
+            reader.c.dead = 1;
+            both[0] = add.c;
+            both[1] = reader.c;
+            lower(both, 2, kl_op_name(readers[i].op));
+            cases++;
+        }
+    assert_int_equal(kl_test_feeds() - feeds, cases);
+}
+
 /* The compiler's errors arrive: these sources do not compile. */
 static void test_mistakes_are_seen(void **state) {
     static const char bad[] = "KERNEL(map)(i64 n) { no_such_name(n); }\n";
@@ -618,6 +679,7 @@ int main(void) {
         cmocka_unit_test(test_rows_and_a_vector),
         cmocka_unit_test(test_quantized_products),
         cmocka_unit_test(test_merged),
+        cmocka_unit_test(test_feeds),
         cmocka_unit_test(test_mistakes_are_seen),
     };
     int rc = cmocka_run_group_tests(scatters, nvrtc_setup, NULL);

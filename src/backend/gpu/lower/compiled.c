@@ -33,9 +33,9 @@ static bool same(const struct kl_compiled *a, const struct kl_compiled *b) {
         a->merged != b->merged || a->merged_bytes != b->merged_bytes ||
         strcmp(a->name, b->name) != 0)
         return false;
-    if (!a->family)
-        return a->key_bytes == b->key_bytes && memcmp(a->key, b->key, a->key_bytes) == 0;
-    return memcmp(a->values, b->values, sizeof a->values) == 0;
+    if (a->key_bytes != b->key_bytes || memcmp(a->values, b->values, sizeof a->values) != 0)
+        return false;
+    return a->key_bytes == 0 || memcmp(a->key, b->key, a->key_bytes) == 0;
 }
 
 static struct kl_compiled *look_up(struct kl_lowering *l, const struct kl_compiled *want) {
@@ -65,6 +65,7 @@ static size_t defines_of(const struct kl_compiled *want, char *text, size_t room
     if (want->merged)
         n += (size_t)snprintf(text + n, room - n, "#define MERGED %d\n#define MERGED_BYTES %zu\n",
                               want->merged, want->merged_bytes);
+    if (want->family && want->key_bytes) n += (size_t)snprintf(text + n, room - n, "#define FED\n");
     for (int i = 0; want->family && i < kl_n_defines(want->family); i++) {
         const char *name = want->family->defines[i];
         int v = want->values[i];
@@ -84,15 +85,16 @@ static char *source_of(struct kl_lowering *l, const struct kl_wanted *w) {
     if (w->source && !made) return NULL;
     size_t n = defines_of(&w->e, defines, sizeof defines);
     if (w->bare) return kl_strdup(w->e.key);
-    const char *body = made ? made : w->e.family ? w->e.family->source : w->e.key;
+    const char *body = w->e.family ? w->e.family->source : made ? made : w->e.key;
     const char *library = w->e.family ? w->e.family->library : w->library;
+    const char *feed = w->e.family && made ? made : "";
     if (!library) library = "";
-    size_t room = n + strlen(l->driver->prelude) + strlen(kl_source_prelude) + strlen(library) +
-                  strlen(body) + strlen(w->e.name) + 64;
+    size_t room = n + strlen(l->driver->prelude) + strlen(kl_source_prelude) + strlen(feed) +
+                  strlen(library) + strlen(body) + strlen(w->e.name) + 64;
     char *s = kl_malloc(room);
     if (s)
-        n = (size_t)snprintf(s, room, "%s%s%s%s\n#line 1\n%s", defines, l->driver->prelude,
-                             kl_source_prelude, library, body);
+        n = (size_t)snprintf(s, room, "%s%s%s%s%s\n#line 1\n%s", defines, l->driver->prelude,
+                             kl_source_prelude, feed, library, body);
     if (s && w->e.merged) snprintf(s + n, room - n, "\nMERGED_KERNEL(%s)\n", w->e.name);
     kl_free(made);
     return s;
@@ -104,10 +106,8 @@ static struct kl_compiled *entry_copy(const struct kl_compiled *e) {
     struct kl_compiled *copy = kl_malloc(sizeof *copy + e->key_bytes + name_bytes);
     if (!copy) return NULL;
     *copy = *e;
-    if (!e->family) {
-        copy->key = memcpy(copy + 1, e->key, e->key_bytes);
-        copy->name = memcpy((char *)(copy + 1) + e->key_bytes, e->name, name_bytes);
-    }
+    if (e->key_bytes) copy->key = memcpy(copy + 1, e->key, e->key_bytes);
+    if (!e->family) copy->name = memcpy((char *)(copy + 1) + e->key_bytes, e->name, name_bytes);
     return copy;
 }
 

@@ -1,5 +1,5 @@
 /* elementwise.c - element-wise operations, alone or many in one kernel, whose source
- * fused_source.c generates.
+ * fused_source.c generates, or in the kernel of the reduction or softmax that reads their result.
  *
  * A group is a run of element-wise commands with the same number of positions. Values that the
  * group computes stay in registers; a value is stored unless a later step of the group overwrites
@@ -17,6 +17,14 @@ enum {
     /* Up to this number of positions a launch costs more than the memory traffic of an
      * operation. */
     SMALL = 1 << 16,
+/* From this number of positions on, a kernel that computes what it reads is worth its
+     * compilation: it saves a launch, and to store and load the result. */
+#ifdef KL_TEST_HOOKS
+    WORTH_A_FEED = 1 << 12,
+#else
+    WORTH_A_FEED = 1 << 20,
+#endif
+    MOST_READ_TWICE = 3, /* operands; softmax reads long rows twice */
 };
 
 /* ---- which commands may join a group ---- */
@@ -241,6 +249,23 @@ static size_t key_of(const struct kl_fused_plan *p, uint8_t *key) {
 
 /* ---- launching ---- */
 
+enum { KEY_BYTES = 16 + 3 * KL_FUSED_LEAVES + 6 * KL_FUSED_STEPS };
+
+/* The operands as arguments, from position `begin` on. at: the first elements of those in the
+ * space. */
+static int leaf_args(const struct kl_fused_plan *p, int64_t begin, const int64_t *at,
+                     struct kl_karg *args) {
+    const struct kl_fused_group *g = p->g;
+    for (int k = 0; k < g->n_leaves; k++) {
+        const struct kl_fused_leaf *l = &g->leaf[k];
+        int64_t item = (int64_t)kl_dtype_size(l->arg->dtype);
+        int64_t from = l->operand >= 0 ? at[l->operand] : l->walk == KL_WALK_FLAT ? begin : 0;
+        args[k] = KL_KARG_PTR((const char *)l->arg->data + from * item,
+                              kl_fused_packed(p, k) ? item * p->pack : item);
+    }
+    return g->n_leaves;
+}
+
 struct job {
     struct kl_emit *e;
     const struct kl_fused_group *g;
@@ -263,19 +288,13 @@ static int launch(void *ctx, const struct kl_space *space, const int64_t *offset
      * may not be aligned. */
     if (j->begin % p.pack) p.pack = 1;
     walks_of(&p, at);
-    uint8_t key[16 + 3 * KL_FUSED_LEAVES + 6 * KL_FUSED_STEPS];
+    uint8_t key[KEY_BYTES];
     size_t key_bytes = key_of(&p, key);
     struct kl_karg args[KL_MAX_KARGS];
     int n_args = 0;
     args[n_args++] = KL_KARG(n);
     if (p.has_space) args[n_args++] = KL_KARG(p.space);
-    for (int k = 0; k < g->n_leaves; k++) {
-        const struct kl_fused_leaf *l = &g->leaf[k];
-        int64_t item = (int64_t)kl_dtype_size(l->arg->dtype);
-        int64_t from = l->operand >= 0 ? at[l->operand] : l->walk == KL_WALK_FLAT ? j->begin : 0;
-        args[n_args++] = KL_KARG_PTR((const char *)l->arg->data + from * item,
-                                     kl_fused_packed(&p, k) ? item * p.pack : item);
-    }
+    n_args += leaf_args(&p, j->begin, at, args + n_args);
     for (int k = 0; k < g->n_steps; k++) {
         const struct kl_arg *out = kl_fused_out(g->step[k].c);
         int64_t item = (int64_t)kl_dtype_size(out->dtype);
@@ -288,14 +307,129 @@ static int launch(void *ctx, const struct kl_space *space, const int64_t *offset
                         (items + per_group - 1) / per_group, LOCAL, args, n_args);
 }
 
-static int run(struct kl_emit *e, struct kl_fused_group *g) {
-    struct job j = {e, g, 0};
-    if (g->n == 0) return KL_OK;
-    if (!g->n_strided) return launch(&j, NULL, NULL);
+/* Calls f for each space in which the strided operands of the group are walked. */
+static int each_space(const struct kl_fused_group *g,
+                      int (*f)(void *ctx, const struct kl_space *s, const int64_t *offsets),
+                      void *ctx) {
+    if (!g->n_strided) return f(ctx, NULL, NULL);
     const int64_t *strides[KL_SPACE_OPERANDS];
     for (int k = 0; k < g->n_leaves; k++)
         if (g->leaf[k].operand >= 0) strides[g->leaf[k].operand] = g->leaf[k].arg->strides;
-    return kl_space_each(g->ndim, g->dims, g->n_strided, strides, launch, &j);
+    return kl_space_each(g->ndim, g->dims, g->n_strided, strides, f, ctx);
+}
+
+static int run(struct kl_emit *e, struct kl_fused_group *g) {
+    struct job j = {e, g, 0};
+    return g->n == 0 ? KL_OK : each_space(g, launch, &j);
+}
+
+/* ---- in the kernel of the reader ---- */
+
+#ifdef KL_TEST_HOOKS
+static _Atomic(int) n_feeds;
+int kl_test_feeds(void) {
+    return atomic_load(&n_feeds);
+}
+#endif
+
+static bool reads_by_fetching(enum kl_op_id op) {
+    switch (op) {
+    case KL_OP_SOFTMAX:
+    case KL_OP_SUM:
+    case KL_OP_PROD:
+    case KL_OP_MAX:
+    case KL_OP_MIN:
+    case KL_OP_ALL:
+    case KL_OP_ANY:
+    case KL_OP_LOGSUMEXP:
+    case KL_OP_VAR: return true;
+    default: return false;
+    }
+}
+
+/* Whether reader alone needs the group's last value, and may compute it where it reads it. Then
+ * nothing of the group is stored. */
+static bool may_feed(struct kl_fused_group *g, const struct kl_command *reader) {
+    const struct kl_arg *in = &reader->args[0], *made = kl_fused_out(g->step[g->n_steps - 1].c);
+    if (reader->kind != KL_CMD_LAUNCH || !reads_by_fetching(reader->op) || reader->n_guards ||
+        !(reader->dead & 1) || g->n < WORTH_A_FEED || g->n > INT32_MAX || g->n_stores != 1 ||
+        !g->step[g->n_steps - 1].stored)
+        return false;
+    /* With more axes the reader might copy its input first. */
+    if (!same_places(in, made) || in->dtype != made->dtype || in->ndim > KL_SPACE_DIMS)
+        return false;
+    int arrays = 0;
+    const struct kl_arg *out = &reader->args[reader->n_in];
+    for (int k = 0; k < g->n_leaves; k++) {
+        arrays += g->leaf[k].walk != KL_WALK_SCALAR;
+        /* A softmax stores an element after it was read for the last time; a reduction stores while
+         * others read. */
+        if (overlap(out, g->leaf[k].arg) &&
+            !(reader->op == KL_OP_SOFTMAX && same_places(out, g->leaf[k].arg)))
+            return false;
+    }
+    if (reader->op == KL_OP_SOFTMAX && arrays > MOST_READ_TWICE) return false;
+    g->step[g->n_steps - 1].stored = false;
+    return true;
+}
+
+struct only_space {
+    struct kl_fused_plan *p;
+    int64_t offsets[KL_SPACE_OPERANDS];
+    int n;
+};
+
+static int take_space(void *ctx, const struct kl_space *space, const int64_t *offsets) {
+    struct only_space *o = ctx;
+    if (o->n++ || !space) return KL_OK;
+    o->p->space = *space;
+    memcpy(o->offsets, offsets, (size_t)o->p->g->n_strided * sizeof *offsets);
+    return KL_OK;
+}
+
+/* Runs reader with the group in its kernel. 0: the group is not for it. */
+static int feed(struct kl_emit *e, struct kl_fused_group *g, const struct kl_command *reader) {
+    struct kl_fused_plan p = {.g = g, .has_space = g->n_strided > 0, .small = true};
+    struct only_space only = {.p = &p};
+    struct kl_karg args[KL_MAX_KARGS];
+    uint8_t key[KEY_BYTES];
+    if (!may_feed(g, reader)) return 0;
+    each_space(g, take_space, &only);
+    if (only.n > 1) goto no;
+    p.pack = pack_of(&p);
+    walks_of(&p, only.offsets);
+    int n_args = leaf_args(&p, 0, only.offsets, args);
+    if (p.has_space) args[n_args++] = KL_KARG(p.space);
+    const struct kl_feed feed = {.address = reader->args[0].data,
+                                 .key = key,
+                                 .key_bytes = key_of(&p, key),
+                                 .source = kl_feed_source,
+                                 .ctx = &p,
+                                 .args = args,
+                                 .n_args = n_args};
+    struct kl_emit fed = *e;
+    struct kl_error *why = NULL;
+    fed.feed = &feed;
+    fed.n_before += (int)(reader - (e->before + e->n_before));
+    fed.workspace = reader->workspace;
+    fed.room = reader->workspace_bytes;
+    /* A group of the reader's size may be too large for a kernel that needs more registers. */
+    fed.dry = true;
+    fed.err = &why;
+    const int rc = kl_emit_by_family(&fed, reader);
+    kl_error_release(why);
+    if (rc) goto no;
+    fed.dry = false;
+    fed.used = 0;
+    fed.err = e->err;
+    KL_TRY(kl_emit_by_family(&fed, reader));
+#ifdef KL_TEST_HOOKS
+    atomic_fetch_add(&n_feeds, 1);
+#endif
+    return 1;
+no:
+    g->step[g->n_steps - 1].stored = true;
+    return 0;
 }
 
 /* Whether the device has what the operation needs. A lack is an error of the operation; a generated
@@ -322,6 +456,8 @@ int kl_lower_fused(struct kl_emit *e, const struct kl_command *commands, int n) 
     struct kl_fused_group g = {0};
     int taken = 0;
     while (taken < n && add(&g, &commands[taken])) taken++;
+    const int fed = taken && taken < n ? feed(e, &g, &commands[taken]) : 0;
+    if (fed) return fed < 0 ? fed : taken + 1;
     if (taken < 2) return 0;
     int rc = run(e, &g);
     return rc ? rc : taken;

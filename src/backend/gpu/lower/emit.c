@@ -60,6 +60,23 @@ int kl_emit_plain_copy(struct kl_emit *e, void *to, const void *from, size_t byt
     return e->driver->ops->copy(e->driver, e->queue, to, from, bytes, e->err);
 }
 
+static int launch_fed(struct kl_emit *e, struct kl_wanted *w, int64_t groups, size_t shared_bytes,
+                      const struct kl_karg *args, int n_args) {
+    const struct kl_feed *f = e->feed;
+    struct kl_karg all[KL_MAX_KARGS];
+    if (n_args + f->n_args > KL_MAX_KARGS)
+        return kl_fail(e->err, KL_EUNSUPPORTED, "%s: %d arguments, of which a kernel takes %d",
+                       w->e.name, n_args + f->n_args, KL_MAX_KARGS);
+    memcpy(all, args, (size_t)n_args * sizeof *all);
+    memcpy(all + n_args, f->args, (size_t)f->n_args * sizeof *all);
+    w->e.key = f->key;
+    w->e.key_bytes = f->key_bytes;
+    w->e.hash = kl_hash_mix(w->e.hash, kl_hash_bytes(f->key, f->key_bytes));
+    w->source = f->source;
+    w->ctx = f->ctx;
+    return launch(e, w, groups, shared_bytes, all, n_args + f->n_args);
+}
+
 int kl_emit(struct kl_emit *e, const struct kl_family *f, const int *values, const char *entry,
             int64_t groups, uint32_t local, const struct kl_karg *args, int n_args) {
     return kl_emit_shared(e, f, values, entry, groups, local, 0, args, n_args);
@@ -78,6 +95,9 @@ int kl_emit_shared(struct kl_emit *e, const struct kl_family *f, const int *valu
             return kl_fail(e->err, KL_EUNSUPPORTED, "%s: this device has no float64", entry);
     }
     w.e.hash = kl_hash_mix(w.e.hash, kl_hash_bytes(entry, strlen(entry)));
+    /* Kernels that join parts do not read the input. */
+    if (e->feed && args[0].value == e->feed->address)
+        return launch_fed(e, &w, groups, shared_bytes, args, n_args);
     return launch(e, &w, groups, shared_bytes, args, n_args);
 }
 

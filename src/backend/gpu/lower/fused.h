@@ -56,6 +56,9 @@ static inline bool kl_fused_packed(const struct kl_fused_plan *p, int leaf) {
     return p->walk[leaf] == KL_WALK_FLAT || p->walk[leaf] == KL_WALK_PACKED;
 }
 
+/* The functions by which a reader's kernel computes the group's last value (READ in prelude.kl),
+ * for ctx, a struct kl_fused_plan. kl_malloc'd; NULL when out of memory. */
+char *kl_feed_source(void *ctx);
 /* The source of the kernel `map` for ctx, a struct kl_fused_plan. kl_malloc'd; NULL when out of
  * memory. */
 char *kl_fused_source(void *ctx);

@@ -84,6 +84,7 @@ static void put_steps(struct text *t, const struct kl_fused_group *g) {
 
 /* Computes the offsets of the strided leaves at position i. */
 static void put_offsets(struct text *t, const struct kl_fused_plan *p) {
+    if (!p->has_space) return;
     const char *type = p->small ? "u32" : "i64";
     int n = p->g->n_strided;
     for (int o = 0; o < n; o++) put(t, "    i64 offset_%d = 0;\n", o);
@@ -103,11 +104,29 @@ static int pack_bytes(const struct kl_fused_plan *p, int dtype) {
     return p->pack * (int)kl_dtype_size((enum kl_dtype)dtype);
 }
 
-/* A whole pack, with one access per operand. (Two packs per work-item were slower on an H200: 4.0
- * against 4.2 TB/s.) */
-static void put_pack(struct text *t, const struct kl_fused_plan *p) {
+/* The leaves at position i: pointers leaf_<k>, and the values that are the same for all neighbours.
+ * Parameters are pointers from_<k>, or, of a kernel, their parts. */
+static void put_leaves(struct text *t, const struct kl_fused_plan *p, bool from_parts) {
     const struct kl_fused_group *g = p->g;
-    put(t, "    if (i + %d <= n) {\n", p->pack);
+    for (int k = 0; k < g->n_leaves; k++) {
+        const char *type = type_of(g->leaf[k].arg->dtype);
+        int o = g->leaf[k].operand;
+        put(t, "    GLOBAL const %s *leaf_%d = ", type, k);
+        if (from_parts)
+            put(t, "AT(const %s, from_%d)", type, k);
+        else
+            put(t, "from_%d", k);
+        if (p->walk[k] == KL_WALK_FLAT) put(t, " + i");
+        if (o >= 0) put(t, " + offset_%d", o);
+        put(t, ";\n");
+        if (p->walk[k] == KL_WALK_SCALAR || p->walk[k] == KL_WALK_STEADY)
+            put(t, "    c_%s value_%d = LOAD(%s, leaf_%d, 0);\n", type, k, type, k);
+    }
+}
+
+/* Reads the packs of position i, read_<k>. */
+static void put_reads(struct text *t, const struct kl_fused_plan *p) {
+    const struct kl_fused_group *g = p->g;
     for (int k = 0; k < g->n_leaves; k++) {
         int dtype = g->leaf[k].arg->dtype;
         if (kl_fused_packed(p, k))
@@ -116,13 +135,11 @@ static void put_pack(struct text *t, const struct kl_fused_plan *p) {
                 "*)leaf_%d;\n",
                 type_of(dtype), p->pack, pack_bytes(p, dtype), k, k, pack_bytes(p, dtype), k);
     }
-    for (int k = 0; k < g->n_steps; k++) {
-        int dtype = kl_fused_out(g->step[k].c)->dtype;
-        if (g->step[k].stored)
-            put(t, "        PACK(%s, %d, %d) made_%d;\n", type_of(dtype), p->pack,
-                pack_bytes(p, dtype), k);
-    }
-    put(t, "        UNROLL\n        for (int e = 0; e < %d; e++) {\n", p->pack);
+}
+
+/* The values of the leaves, and the steps, of element e of a pack. */
+static void put_pack_steps(struct text *t, const struct kl_fused_plan *p) {
+    const struct kl_fused_group *g = p->g;
     for (int k = 0; k < g->n_leaves; k++) {
         const char *type = type_of(g->leaf[k].arg->dtype);
         if (kl_fused_packed(p, k))
@@ -132,6 +149,22 @@ static void put_pack(struct text *t, const struct kl_fused_plan *p) {
                 type, k, g->leaf[k].operand, p->space.ndim - 1);
     }
     put_steps(t, g);
+}
+
+/* A whole pack, with one access per operand. (Two packs per work-item were slower on an H200: 4.0
+ * against 4.2 TB/s.) */
+static void put_pack(struct text *t, const struct kl_fused_plan *p) {
+    const struct kl_fused_group *g = p->g;
+    put(t, "    if (i + %d <= n) {\n", p->pack);
+    put_reads(t, p);
+    for (int k = 0; k < g->n_steps; k++) {
+        int dtype = kl_fused_out(g->step[k].c)->dtype;
+        if (g->step[k].stored)
+            put(t, "        PACK(%s, %d, %d) made_%d;\n", type_of(dtype), p->pack,
+                pack_bytes(p, dtype), k);
+    }
+    put(t, "        UNROLL\n        for (int e = 0; e < %d; e++) {\n", p->pack);
+    put_pack_steps(t, p);
     for (int k = 0; k < g->n_steps; k++)
         if (g->step[k].stored)
             put(t, "        made_%d.e[e] = stored_%s(step_%d);\n", k,
@@ -199,29 +232,32 @@ static bool is_basic(enum kl_op_id op) {
     }
 }
 
+/* The functions that the steps of the group call. */
+static void put_library(struct text *t, const struct kl_fused_group *g) {
+    bool basic = true;
+    for (int k = 0; k < g->n_steps; k++) basic = basic && is_basic(g->step[k].c->op);
+    put(t, "%s%s\n", kl_source_elementwise, basic ? "" : kl_source_math);
+}
+
+static char *finished(struct text *t) {
+    if (!t->failed) return t->s;
+    kl_free(t->s);
+    return NULL;
+}
+
 char *kl_fused_source(void *ctx) {
     const struct kl_fused_plan *p = ctx;
     const struct kl_fused_group *g = p->g;
     struct text t = {0};
-    bool basic = true;
-    for (int k = 0; k < g->n_steps; k++) basic = basic && is_basic(g->step[k].c->op);
-    put(&t, "%s%s\nKERNEL(map)(i64 n", kl_source_elementwise, basic ? "" : kl_source_math);
+    put_library(&t, g);
+    put(&t, "KERNEL(map)(i64 n");
     if (p->has_space) put(&t, ", struct space s");
     for (int k = 0; k < g->n_leaves; k++) put(&t, ", PTR(from_%d)", k);
     for (int k = 0; k < g->n_steps; k++)
         if (g->step[k].stored) put(&t, ", PTR(to_%d)", k);
     put(&t, ") {\n    BEGIN();\n    i64 i = gid() * %d;\n    if (i >= n) return;\n", p->pack);
-    if (p->has_space) put_offsets(&t, p);
-    for (int k = 0; k < g->n_leaves; k++) {
-        const char *type = type_of(g->leaf[k].arg->dtype);
-        int o = g->leaf[k].operand;
-        put(&t, "    GLOBAL const %s *leaf_%d = AT(const %s, from_%d)", type, k, type, k);
-        if (p->walk[k] == KL_WALK_FLAT) put(&t, " + i");
-        if (o >= 0) put(&t, " + offset_%d", o);
-        put(&t, ";\n");
-        if (p->walk[k] == KL_WALK_SCALAR || p->walk[k] == KL_WALK_STEADY)
-            put(&t, "    c_%s value_%d = LOAD(%s, leaf_%d, 0);\n", type, k, type, k);
-    }
+    put_offsets(&t, p);
+    put_leaves(&t, p, true);
     for (int k = 0; k < g->n_steps; k++)
         if (g->step[k].stored)
             put(&t, "    GLOBAL %s *result_%d = AT(%s, to_%d) + i;\n",
@@ -229,9 +265,54 @@ char *kl_fused_source(void *ctx) {
                 type_of(kl_fused_out(g->step[k].c)->dtype), k);
     if (p->pack > 1) put_pack(&t, p);
     put_elements(&t, p);
-    if (t.failed) {
-        kl_free(t.s);
-        return NULL;
-    }
-    return t.s;
+    return finished(&t);
+}
+
+/* The parameters of the functions of a feed. */
+static void put_feed_head(struct text *t, const struct kl_fused_plan *p, const char *head) {
+    put(t, "FN %s", head);
+    for (int k = 0; k < p->g->n_leaves; k++)
+        put(t, ", GLOBAL const %s *from_%d", type_of(p->g->leaf[k].arg->dtype), k);
+    put(t, "%s) {\n", p->has_space ? ", struct space s" : "");
+}
+
+char *kl_feed_source(void *ctx) {
+    const struct kl_fused_plan *p = ctx;
+    const struct kl_fused_group *g = p->g;
+    const int last = g->n_steps - 1, dtype = kl_fused_out(g->step[last].c)->dtype;
+    const char *type = type_of(dtype);
+    const int all = 16 / (int)kl_dtype_size((enum kl_dtype)dtype);
+    char head[64];
+    struct text t = {0};
+    put_library(&t, g);
+    put(&t, "#define FED_PARAMS ");
+    for (int k = 0; k < g->n_leaves; k++) put(&t, ", PTR(from_%d)", k);
+    put(&t, "%s\n#define FED_ARGS ", p->has_space ? ", struct space fed" : "");
+    for (int k = 0; k < g->n_leaves; k++)
+        put(&t, ", AT(const %s, from_%d)", type_of(g->leaf[k].arg->dtype), k);
+    put(&t, "%s\n", p->has_space ? ", fed" : "");
+    /* The element at position i. */
+    snprintf(head, sizeof head, "%s fed_one(i64 i", type);
+    put_feed_head(&t, p, head);
+    put_offsets(&t, p);
+    put_leaves(&t, p, false);
+    for (int k = 0; k < g->n_leaves; k++)
+        if (p->walk[k] != KL_WALK_SCALAR && p->walk[k] != KL_WALK_STEADY)
+            put(&t, "    c_%s value_%d = LOAD(%s, leaf_%d, 0);\n", type_of(g->leaf[k].arg->dtype),
+                k, type_of(g->leaf[k].arg->dtype), k);
+    put_steps(&t, g);
+    put(&t, "    return stored_%s(step_%d);\n}\n", type, last);
+    /* 16 bytes of elements from position `at` on, a pack at a time. */
+    put_feed_head(&t, p, "uint4 fed_vec(i64 at");
+    put(&t, "    union {\n        uint4 q;\n        %s v[%d];\n    } all;\n", type, all);
+    put(&t, "    UNROLL\n    for (int h = 0; h < %d; h += %d) {\n    i64 i = at + h;\n", all,
+        p->pack);
+    put_offsets(&t, p);
+    put_leaves(&t, p, false);
+    put_reads(&t, p);
+    put(&t, "        UNROLL\n        for (int e = 0; e < %d; e++) {\n", p->pack);
+    put_pack_steps(&t, p);
+    put(&t, "        all.v[h + e] = stored_%s(step_%d);\n        }\n    }\n    return all.q;\n}\n",
+        type, last);
+    return finished(&t);
 }

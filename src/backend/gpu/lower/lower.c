@@ -35,7 +35,7 @@ static int by_driver(struct kl_emit *e, const struct kl_command *c) {
     return e->driver->ops->override(e, c);
 }
 
-static int by_family(struct kl_emit *e, const struct kl_command *c) {
+int kl_emit_by_family(struct kl_emit *e, const struct kl_command *c) {
     if (c->kind != KL_CMD_LAUNCH) return kl_lower_guards(e, c);
     kl_lower_fn *f = by_op[c->op];
     if (kl_op_flags(c->op) & KL_OPF_ELEMENTWISE && !is_move(c)) f = kl_lower_elementwise;
@@ -49,7 +49,7 @@ static int by_family(struct kl_emit *e, const struct kl_command *c) {
 static int lower_one(struct kl_emit *e, const struct kl_command *c) {
     const int rc = by_driver(e, c);
     if (rc) return rc < 0 ? rc : KL_OK;
-    return by_family(e, c);
+    return kl_emit_by_family(e, c);
 }
 
 int kl_emit_command(struct kl_emit *e, const struct kl_command *c) {
@@ -124,7 +124,7 @@ static int lower_side_by_side(struct kl_lowering *l, void *queue, const struct k
         if (rc > 0) continue;
         e.side = &side;
         side.again = false;
-        KL_TRY(by_family(&e, &commands[i]));
+        KL_TRY(kl_emit_by_family(&e, &commands[i]));
     }
     struct kl_emit e = emit_of(l, queue, commands, first, err);
     return kl_side_launch(&e, &side);

@@ -51,7 +51,20 @@ struct kl_emit {
     /* The commands of the same command buffer before the one at hand; none in a dry run. */
     const struct kl_command *before;
     int n_before;
-    struct kl_side *side; /* where launches wait for others; NULL: they do not wait */
+    struct kl_side *side;       /* where launches wait for others; NULL: they do not wait */
+    const struct kl_feed *feed; /* what makes the first input; NULL: it is in memory */
+};
+
+/* Element-wise commands that are computed in the kernels that read their result. Such kernels are
+ * written for it (READ in prelude.kl), and take `args` after their own. */
+struct kl_feed {
+    const void *address; /* where the result would be */
+    const void *key;     /* everything that the source depends on */
+    size_t key_bytes;
+    char *(*source)(void *ctx); /* malloc'd; NULL: out of memory */
+    void *ctx;
+    const struct kl_karg *args;
+    int n_args;
 };
 
 /* Whether nothing that may still run when the command at hand starts stores into the memory of a:
@@ -148,13 +161,20 @@ typedef int kl_lower_fn(struct kl_emit *e, const struct kl_command *c);
 #define KL_OP(ID, name, n_in, flags, kernel, lowering, ...) KL_DECLARE(kl_lower_fn, lowering)
 #include "base/op/op_list.def"
 kl_lower_fn kl_lower_guards; /* KL_CMD_MERGE, KL_CMD_GUARD_* */
-/* Lowers a run of commands at the beginning of `commands` to one kernel. Returns the number of
- * commands (at least 2), 0 when no run of two fits, or a negative code. */
+/* Lowers a run of commands at the beginning of `commands` to one kernel, or to the kernels of the
+ * last of them. Returns the number of commands (at least 2), 0 when no run of two fits, or a
+ * negative code. */
 int kl_lower_fused(struct kl_emit *e, const struct kl_command *commands, int n);
+#ifdef KL_TEST_HOOKS
+/* How many runs became a part of the kernels of their last command until now. */
+int kl_test_feeds(void);
+#endif
 /* Whether c is a product of a vector and rows that the kernel for these takes, which is as fast as
  * any library's. */
 bool kl_matmul_by_rows(const struct kl_command *c);
 
+/* Lowers c by kernels of the dialect. */
+int kl_emit_by_family(struct kl_emit *e, const struct kl_command *c);
 /* Lowers another command as a part of the one at hand, perhaps by a library of the driver. */
 int kl_emit_command(struct kl_emit *e, const struct kl_command *c);
 

@@ -16,7 +16,7 @@ struct kl_compiled {
     const struct kl_family *family; /* NULL: found by `key` */
     int values[KL_MAX_DEFINES];
     uint32_t local;
-    const void *key; /* a copy of the key, for entries without a family */
+    const void *key; /* a copy of the key, for entries without a family, or that are fed */
     size_t key_bytes;
     const char *name; /* of the kernel; a copy for entries without a family */
     /* The number of launches that are one, each with merged_bytes of arguments; 0: a single
@@ -29,7 +29,8 @@ struct kl_compiled {
 struct kl_wanted { /* an entry to find, and how to make it when it is new */
     struct kl_compiled e;
     const char *file; /* what messages call the source */
-    /* malloc'd result; NULL: the source is the family's, or the key is the source itself */
+    /* malloc'd result; with a family what comes before its source. NULL: the source is the
+     * family's, or the key is the source itself. */
     char *(*source)(void *ctx);
     void *ctx;
     const char *library; /* for entries without a family; may be NULL */
