@@ -14,8 +14,8 @@ struct job {
     bool direct; /* no operand needs a tile */
     /* In the order in which the map takes them; NULL beyond the last operand. */
     const struct kl_arg *in[3];
-    int64_t size, chunk;
-    struct kl_grid grid; /* describes the operands that are stored transposed */
+    int64_t size, chunk, tile; /* elements */
+    struct kl_grid grid;       /* describes the operands that are stored transposed */
 };
 
 static const void *address(const struct kl_arg *a, int64_t pos) {
@@ -50,8 +50,8 @@ static void run_tiles(const struct job *j, int64_t begin, int64_t n) {
     }
     kl_cursor_init_arg(&to, out);
     kl_cursor_seek(&to, begin);
-    for (int64_t left = n; left > 0; left -= KL_TILE) {
-        int64_t m = kl_min64(left, KL_TILE);
+    for (int64_t left = n; left > 0; left -= j->tile) {
+        int64_t m = kl_min64(left, j->tile);
         const void *x[3] = {NULL, NULL, NULL};
         for (int k = 0; k < 3; k++)
             if (j->in[k])
@@ -109,7 +109,7 @@ static kl_map_fn *map_of(enum kl_op_id op, int n_in, enum kl_dtype dtype, bool *
     static finder *const of_one[] = {kl_cpu_unary_map, kl_cpu_transcendental_map,
                                      kl_cpu_rounding_map, kl_cpu_bitwise_map, kl_cpu_half_map};
     static finder *const of_several[] = {kl_cpu_binary_map, kl_cpu_transcendental_map,
-                                         kl_cpu_rounding_map, kl_cpu_bitwise_map, kl_cpu_half_map};
+                                         kl_cpu_division_map, kl_cpu_bitwise_map, kl_cpu_half_map};
     for (int k = 0; k < 5; k++) {
         kl_map_fn *map = (n_in == 1 ? of_one : of_several)[k](op, dtype);
         if (map) return map;
@@ -138,6 +138,19 @@ bool kl_cpu_find_map(struct kl_cpu_map *m, enum kl_op_id op, int n_in, const enu
     return true;
 }
 
+static size_t widest_of(const struct job *j) {
+    size_t widest = kl_dtype_size(j->l->out->dtype), own = kl_dtype_size(j->map.out_type);
+    if (own > widest) widest = own;
+    for (int k = 0; k < 3; k++) {
+        if (!j->in[k]) continue;
+        const size_t stored = kl_dtype_size(j->in[k]->dtype),
+                     wide = kl_dtype_size(j->map.in_type[k]);
+        if (stored > widest) widest = stored;
+        if (wide > widest) widest = wide;
+    }
+    return widest;
+}
+
 int kl_cpu_elementwise(struct kl_launch *l) {
     struct job j;
     enum kl_dtype types[3];
@@ -161,6 +174,7 @@ int kl_cpu_elementwise(struct kl_launch *l) {
         return KL_OK;
     }
     j.size = l->out->size;
+    j.tile = kl_tile_elements(widest_of(&j));
     j.direct = (l->out->layout & KL_ROW_CONTIGUOUS) && j.map.out_type == l->out->dtype;
     for (int k = 0; k < 3; k++)
         if (j.in[k])

@@ -22,8 +22,8 @@ struct step {
 
 struct fusion {
     int n, n_slots, n_cursors;
-    int64_t size, chunk;
-    bool large; /* operands and results together do not fit into a cache */
+    int64_t size, chunk, tile; /* elements */
+    bool large;                /* operands and results together do not fit into a cache */
     struct step steps[KL_FUSION_STEPS];
     struct kl_grid grid; /* describes the operands that are stored transposed */
 };
@@ -110,8 +110,8 @@ static void run_chunk(void *arg, int64_t index) {
         kl_cursor_init_arg(&w.out[j], s->given->out);
         kl_cursor_seek(&w.out[j], begin);
     }
-    for (int64_t left = n; left > 0; left -= KL_TILE) {
-        int64_t m = kl_min64(left, KL_TILE);
+    for (int64_t left = n; left > 0; left -= g->tile) {
+        int64_t m = kl_min64(left, g->tile);
         const void *values[KL_FUSION_STEPS];
         for (int j = 0; j < g->n; j++) values[j] = run_step(&g->steps[j], values, &w, j, m);
     }
@@ -157,6 +157,25 @@ static void assign_slots(struct fusion *g) {
     }
 }
 
+/* Half a tile's memory, but at least KL_TILE elements: the tiles of all steps share the L1
+ * cache. */
+static int64_t tile_of(const struct fusion *g) {
+    size_t widest = 2;
+    for (int j = 0; j < g->n; j++) {
+        const struct step *s = &g->steps[j];
+        const size_t stored = kl_dtype_size(s->out), wide = kl_dtype_size(s->map.out_type);
+        if (stored * 2 > widest) widest = stored * 2;
+        if (wide * 2 > widest) widest = wide * 2;
+        for (int i = 0; i < s->given->n_in; i++) {
+            const size_t given = kl_dtype_size(s->given->in[i].dtype),
+                         taken = kl_dtype_size(s->map.in_type[i]);
+            if (given * 2 > widest) widest = given * 2;
+            if (taken * 2 > widest) widest = taken * 2;
+        }
+    }
+    return kl_tile_elements(widest > 8 ? 8 : widest);
+}
+
 void kl_cpu_variant_run_fusion(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
     if (steps[0].out->size == 0) return;
     struct fusion g = {.n = n, .size = steps[0].out->size};
@@ -179,6 +198,7 @@ void kl_cpu_variant_run_fusion(const struct kl_cpu_step *steps, int n, kl_parall
         }
     }
     assign_slots(&g);
+    g.tile = tile_of(&g);
     const struct kl_arg *memory[KL_FUSION_INPUTS];
     int n_memory = 0;
     int64_t bytes = 0;

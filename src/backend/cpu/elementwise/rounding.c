@@ -1,5 +1,5 @@
-/* rounding.c - maps of rounding and of parts of numbers: ceil, round, sign, the quotient rounded
- * down and its remainder, the parts of complex numbers; see map.h. */
+/* rounding.c - maps of rounding and of parts of numbers: ceil, round, sign, the parts of
+ * complex numbers; see map.h. */
 #include <math.h>
 #include <string.h>
 
@@ -16,35 +16,6 @@ static inline double sign_of_f64(double x) {
 }
 #define SIGNED_SIGN(x) (((x) > 0) - ((x) < 0))
 #define UNSIGNED_SIGN(x) ((x) != 0)
-/* The floor of the exact quotient, rounded once. The rounded quotient q can lie at or above a whole
- * number that the exact one lies below: then a - floor(q) b, which an fma gives with its sign, has
- * not the sign of b. From WHOLE on every q is whole, and the exact quotient is q + (a - q b) / b,
- * whose second part is rounded down alike; from FAR on it is below half of the last place. */
-#define DEFINE_QUOTIENT(NAME, T, FLOOR, FMA, FABS, WHOLE, FAR)                            \
-    static inline T below_##NAME(T n, T rest, T b) {                                      \
-        return n - (T)((rest != 0) & ((rest < 0) != (b < 0)));                            \
-    }                                                                                     \
-    static inline T quotient_##NAME(T a, T b) {                                           \
-        const T q = a / b, n = FLOOR(q), rest = n == 0 ? a : FMA(-n, b, a);               \
-        const T m = FLOOR(rest / b);                                                      \
-        const T far = q + below_##NAME(m, FMA(-m, b, rest), b);                           \
-        const T y = FABS(q) < WHOLE ? below_##NAME(n, rest, b) : FABS(q) < FAR ? far : q; \
-        return FABS(a) == (T)INFINITY ? (T)NAN : y;                                       \
-    }
-/* defines below_f32, quotient_f32 */
-DEFINE_QUOTIENT(f32, float, floorf, fmaf, fabsf, 0x1p24f, 0x1p50f)
-/* defines below_f64, quotient_f64 */
-DEFINE_QUOTIENT(f64, double, floor, fma, fabs, 0x1p53, 0x1p108)
-/* The remainder of the division that rounds down: it has the sign of b; a zero has the sign of
- * a. */
-static inline float remainder_of_f32(float a, float b) {
-    float r = fmodf(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-static inline double remainder_of_f64(double a, double b) {
-    double r = fmod(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
 static inline struct kl_c64 round_parts(struct kl_c64 a) {
     return (struct kl_c64){rintf(a.re), rintf(a.im)};
 }
@@ -73,59 +44,6 @@ KL_MAP_1(sign_i64, int64_t, int64_t, SIGNED_SIGN)
 KL_MAP_1(conjugate_c64, struct kl_c64, struct kl_c64, conjugate)
 KL_MAP_1(real_c64, struct kl_c64, float, REAL_PART)
 KL_MAP_1(imag_c64, struct kl_c64, float, IMAGINARY_PART)
-KL_MAP_2(floor_divide_f32, float, quotient_f32)
-KL_MAP_2(floor_divide_f64, double, quotient_f64)
-KL_MAP_2(remainder_f32, float, remainder_of_f32)
-KL_MAP_2(remainder_f64, double, remainder_of_f64)
-
-#define T uint8_t
-#define NEGATIVE(x) false
-#define U uint8_t
-#define NAME u8
-/* defines quotient_u8, floor_divide_u8, remainder_u8, power_u8 */
-#include "backend/cpu/elementwise/division.inc"
-#define T uint16_t
-#define NEGATIVE(x) false
-#define U uint16_t
-#define NAME u16
-/* defines quotient_u16, floor_divide_u16, remainder_u16, power_u16 */
-#include "backend/cpu/elementwise/division.inc"
-#define T uint32_t
-#define NEGATIVE(x) false
-#define U uint32_t
-#define NAME u32
-/* defines quotient_u32, floor_divide_u32, remainder_u32, power_u32 */
-#include "backend/cpu/elementwise/division.inc"
-#define T uint64_t
-#define NEGATIVE(x) false
-#define U uint64_t
-#define NAME u64
-/* defines quotient_u64, floor_divide_u64, remainder_u64, power_u64 */
-#include "backend/cpu/elementwise/division.inc"
-#define T int8_t
-#define NEGATIVE(x) ((x) < 0)
-#define U uint8_t
-#define NAME i8
-/* defines quotient_i8, floor_divide_i8, remainder_i8, power_i8 */
-#include "backend/cpu/elementwise/division.inc"
-#define T int16_t
-#define NEGATIVE(x) ((x) < 0)
-#define U uint16_t
-#define NAME i16
-/* defines quotient_i16, floor_divide_i16, remainder_i16, power_i16 */
-#include "backend/cpu/elementwise/division.inc"
-#define T int32_t
-#define NEGATIVE(x) ((x) < 0)
-#define U uint32_t
-#define NAME i32
-/* defines quotient_i32, floor_divide_i32, remainder_i32, power_i32 */
-#include "backend/cpu/elementwise/division.inc"
-#define T int64_t
-#define NEGATIVE(x) ((x) < 0)
-#define U uint64_t
-#define NAME i64
-/* defines quotient_i64, floor_divide_i64, remainder_i64, power_i64 */
-#include "backend/cpu/elementwise/division.inc"
 
 #define REALS(f) [KL_F32] = f##_f32, [KL_F64] = f##_f64
 #define INTS(f)                                                                   \
@@ -139,9 +57,6 @@ static kl_map_fn *const maps[][KL_N_DTYPES] = {
     [KL_OP_CONJUGATE] = {[KL_C64] = conjugate_c64},
     [KL_OP_REAL] = {[KL_C64] = real_c64},
     [KL_OP_IMAG] = {[KL_C64] = imag_c64},
-    [KL_OP_FLOOR_DIVIDE] = {INTS(floor_divide), REALS(floor_divide)},
-    [KL_OP_REMAINDER] = {INTS(remainder), REALS(remainder)},
-    [KL_OP_POWER] = {INTS(power)},
 };
 
 kl_map_fn *kl_cpu_rounding_map(enum kl_op_id op, enum kl_dtype dtype) {

@@ -9,7 +9,7 @@
 #include "base/op/launch.h"
 
 enum {
-    KL_TILE = 512,      /* elements; 4 KiB of the widest type */
+    KL_TILE = 512,      /* elements of any type; 4 KiB of the widest one */
     KL_CHUNK = 1 << 16, /* elements of one chunk of a parallel loop; a multiple of KL_TILE */
     KL_PARALLEL_FROM = 1 << 18, /* elements; smaller work is not given to several threads */
     /* The same for element-wise loops, whose results cannot depend on this size. */
@@ -22,6 +22,11 @@ enum {
 union kl_tile {
     _Alignas(64) unsigned char bytes[KL_TILE * 8];
 };
+/* Elements of a tile of types with at most `widest` bytes: more of narrow ones, which makes tiles
+ * fewer and what each of them costs less. */
+static inline int64_t kl_tile_elements(size_t widest) {
+    return (int64_t)(sizeof(union kl_tile) / widest);
+}
 
 /* ---- walking over an operand ---- */
 /* Axes of length 1 are left out and axes that are contiguous to each other are merged. So ndim is
@@ -42,8 +47,8 @@ void kl_cursor_init(struct kl_cursor *c, void *data, int item_bytes, int ndim, c
                     const int64_t *strides);
 void kl_cursor_init_arg(struct kl_cursor *c, const struct kl_arg *a);
 void kl_cursor_seek(struct kl_cursor *c, int64_t pos);
-/* The next n <= KL_TILE elements as contiguous memory: in place, or gathered into `tile`, which
- * must be the same at every call. */
+/* The next n elements, as many as a tile has at most, as contiguous memory: in place, or gathered
+ * into `tile`, which must be the same at every call. */
 const void *kl_cursor_next(struct kl_cursor *c, int64_t n, union kl_tile *tile);
 /* The address to which the next n elements can be written directly, or NULL where kl_cursor_write
  * must be used. */
@@ -79,7 +84,7 @@ static inline enum kl_dtype kl_compute_dtype(enum kl_dtype dtype) {
  * wrap; floats saturate to integers, and NaN gives 0; to bool: x != 0; complex to real takes the
  * real part. Rounds once. */
 void kl_convert(enum kl_dtype to, void *dst, enum kl_dtype from, const void *src, int64_t n);
-/* The next n <= KL_TILE elements of c, whose dtype is `from`, as type `to`, contiguous. */
+/* The next n elements of c, whose dtype is `from`, as type `to`, contiguous. */
 const void *kl_cursor_next_as(struct kl_cursor *c, int64_t n, enum kl_dtype from, enum kl_dtype to,
                               union kl_tile *raw, union kl_tile *tile);
 
