@@ -6,11 +6,10 @@ The interpreter has the packages keel (pip install ./python), numpy and, if PyTo
 all words of one argument must be there ("remainder 4M int32"), and a case runs if any argument fits. All cases take about half an hour on two processors. KEEL_BENCH_TABLE=file.md: the table of what is below 1.0, worst first. KEEL_SWEEP_TIMES=file.tsv: all times.
 
 Each case runs the libraries by turns in one process, KEEL_BENCH_ROUNDS rounds (3), each turn KEEL_BENCH_SECONDS long (0.002) but at least one call, after a call that does not count; a library that takes over a quarter of a second for a call is measured once. Figures are
-medians; a ratio is the best peer's time over Keel's. What a peer cannot do is left out of the case; a case without a peer is timed alone. Functions of the API without a case are printed at the end, with the reason where there is one; so are rows of op_list.def."""
+the least of the rounds, since what else runs only adds; a ratio is the best peer's time over Keel's. What a peer cannot do is left out of the case; a case without a peer is timed alone. Functions of the API without a case are printed at the end, with the reason where there is one; so are rows of op_list.def."""
 import ctypes
 import os
 import re
-import statistics
 import sys
 import time
 
@@ -70,22 +69,22 @@ def measure(name, ways):
             times[k].append(seconds(ways[k], counts[k]))
             if len(order) > 1:
                 settle()
-    med = {k: statistics.median(t) for k, t in times.items()}
-    peers = [k for k in med if k != "keel"]
-    best = min(peers, key=med.get) if peers else None
-    ratio = med[best] / med["keel"] if best else None
-    results.append((name, med, best, ratio))
-    others = "  ".join(f"{k} {med[k] * 1e3:.4f}" for k in peers)
-    print(f"{name:60s} {med['keel'] * 1e3:10.4f} ms  {f'{ratio:6.2f} x {best}' if best else '  alone':14s}  {others}", flush=True)
+    least = {k: min(t) for k, t in times.items()}
+    peers = [k for k in least if k != "keel"]
+    best = min(peers, key=least.get) if peers else None
+    ratio = least[best] / least["keel"] if best else None
+    results.append((name, least, best, ratio))
+    others = "  ".join(f"{k} {least[k] * 1e3:.4f}" for k in peers)
+    print(f"{name:60s} {least['keel'] * 1e3:10.4f} ms  {f'{ratio:6.2f} x {best}' if best else '  alone':14s}  {others}", flush=True)
 
 
 def below_one():
     """One row for each function and layout: the dtypes below 1.0 with their ratios, worst first."""
     rows = {}
-    for name, med, best, ratio in results:
+    for name, least, best, ratio in results:
         if ratio is not None and ratio < 1:
             function, dtype, layout = name.rsplit("|", 2)
-            rows.setdefault((function, layout), []).append((ratio, dtype, med["keel"], med[best], best))
+            rows.setdefault((function, layout), []).append((ratio, dtype, least["keel"], least[best], best))
     return sorted(((min(r), key, sorted(r)) for key, r in rows.items()), key=lambda row: row[0][0])
 
 
@@ -140,5 +139,5 @@ if os.environ.get("KEEL_BENCH_TABLE"):
     write_table(os.environ["KEEL_BENCH_TABLE"])
 if os.environ.get("KEEL_SWEEP_TIMES"):
     with open(os.environ["KEEL_SWEEP_TIMES"], "w") as f:
-        for name, med, best, ratio in results:
-            f.write("\t".join([name.replace("|", "\t"), *(f"{med[k]:.4g}" if k in med else "" for k in ("keel", "numpy", "torch")), f"{ratio:.3f}" if best else ""]) + "\n")
+        for name, least, best, ratio in results:
+            f.write("\t".join([name.replace("|", "\t"), *(f"{least[k]:.4g}" if k in least else "" for k in ("keel", "numpy", "torch")), f"{ratio:.3f}" if best else ""]) + "\n")

@@ -80,7 +80,7 @@ class Operands:
 
     def all_of(self, a, dtype):
         """(Keel, NumPy, PyTorch): the array of each, None where the library has not this dtype."""
-        ours = self.mx.array(a)
+        ours = self.mx.array(a, self.mx.float64) if dtype == "float64" else self.mx.array(a)  # else NumPy's float64 becomes float32, as in MLX
         theirs = self.torch.from_numpy(self.np.ascontiguousarray(a)) if self.torch else None
         if dtype == "bfloat16":
             ours = ours.astype(self.mx.bfloat16)

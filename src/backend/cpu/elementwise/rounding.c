@@ -32,7 +32,6 @@ KL_MAP_1(round_f64, double, double, rint)
 KL_MAP_1(round_c64, struct kl_c64, struct kl_c64, round_parts)
 KL_MAP_1(sign_f32, float, float, sign_of_f32)
 KL_MAP_1(sign_f64, double, double, sign_of_f64)
-KL_MAP_1(sign_c64, struct kl_c64, struct kl_c64, kl_c64_sign)
 KL_MAP_1(sign_u8, uint8_t, uint8_t, UNSIGNED_SIGN)
 KL_MAP_1(sign_u16, uint16_t, uint16_t, UNSIGNED_SIGN)
 KL_MAP_1(sign_u32, uint32_t, uint32_t, UNSIGNED_SIGN)
@@ -53,7 +52,7 @@ KL_MAP_1(imag_c64, struct kl_c64, float, IMAGINARY_PART)
 static kl_map_fn *const maps[][KL_N_DTYPES] = {
     [KL_OP_CEIL] = {REALS(ceil)},
     [KL_OP_ROUND] = {REALS(round), [KL_C64] = round_c64},
-    [KL_OP_SIGN] = {INTS(sign), REALS(sign), [KL_C64] = sign_c64},
+    [KL_OP_SIGN] = {INTS(sign), REALS(sign)},
     [KL_OP_CONJUGATE] = {[KL_C64] = conjugate_c64},
     [KL_OP_REAL] = {[KL_C64] = real_c64},
     [KL_OP_IMAG] = {[KL_C64] = imag_c64},

@@ -1,8 +1,7 @@
 /* transcendental.c - the maps of the elementary functions other than exp, log and sqrt (unary.c);
- * see map.h. float32 by math/functions.h, float64 by the C library, complex64 by math/complex.h. */
+ * see map.h. float32 by math/functions.h, float64 by the C library; complex64 is in complex.c. */
 #include <math.h>
 
-#include "backend/cpu/math/complex.h"
 #include "backend/cpu/math/extremes.h"
 #include "backend/cpu/elementwise/map.h"
 #include "backend/cpu/math/functions.h"
@@ -159,50 +158,31 @@ KL_MAP_1(rsqrt_f32, float, float, rsqrt_of_f32)
 KL_MAP_1(rsqrt_f64, double, double, rsqrt_of_f64)
 KL_MATH_MAP(sigmoid_f32, sigmoid_f32_runs, kl_sigmoid_f32)
 KL_MAP_1(sigmoid_f64, double, double, sigmoid_of_f64)
-KL_MAP_1(log1p_c64, struct kl_c64, struct kl_c64, kl_c64_log1p)
-KL_MAP_1(log2_c64, struct kl_c64, struct kl_c64, kl_c64_log2)
-KL_MAP_1(log10_c64, struct kl_c64, struct kl_c64, kl_c64_log10)
-KL_MAP_1(sin_c64, struct kl_c64, struct kl_c64, kl_c64_sin)
-KL_MAP_1(cos_c64, struct kl_c64, struct kl_c64, kl_c64_cos)
-KL_MAP_1(tan_c64, struct kl_c64, struct kl_c64, kl_c64_tan)
-KL_MAP_1(arcsin_c64, struct kl_c64, struct kl_c64, kl_c64_arcsin)
-KL_MAP_1(arccos_c64, struct kl_c64, struct kl_c64, kl_c64_arccos)
-KL_MAP_1(arctan_c64, struct kl_c64, struct kl_c64, kl_c64_arctan)
-KL_MAP_1(sinh_c64, struct kl_c64, struct kl_c64, kl_c64_sinh)
-KL_MAP_1(cosh_c64, struct kl_c64, struct kl_c64, kl_c64_cosh)
-KL_MAP_1(tanh_c64, struct kl_c64, struct kl_c64, kl_c64_tanh)
-KL_MAP_1(arcsinh_c64, struct kl_c64, struct kl_c64, kl_c64_arcsinh)
-KL_MAP_1(arccosh_c64, struct kl_c64, struct kl_c64, kl_c64_arccosh)
-KL_MAP_1(arctanh_c64, struct kl_c64, struct kl_c64, kl_c64_arctanh)
-KL_MAP_1(rsqrt_c64, struct kl_c64, struct kl_c64, kl_c64_rsqrt)
 
 KL_MATH_MAP_2(arctan2_f32, arctan2_f32_runs, kl_atan2_f32)
 KL_MAP_2(arctan2_f64, double, atan2)
 KL_MATH_MAP_2(power_f32, power_f32_runs, kl_pow_f32)
 KL_MAP_2(power_f64, double, pow)
-KL_MAP_2(power_c64, struct kl_c64, kl_c64_power)
 KL_MATH_MAP_2(logaddexp_f32, logaddexp_f32_runs, logaddexp_of_f32)
 KL_MAP_2(logaddexp_f64, double, logaddexp_of_f64)
-KL_MAP_2(logaddexp_c64, struct kl_c64, kl_c64_logaddexp)
 KL_MATH_MAP_2(silu_mul_f32, silu_mul_f32_runs, silu_mul_of_f32)
 KL_MAP_2(silu_mul_f64, double, silu_mul_of_f64)
 
 #define REALS(f) [KL_F32] = f##_f32, [KL_F64] = f##_f64
-#define INEXACT(f) REALS(f), [KL_C64] = f##_c64
 
 static kl_map_fn *const maps[][KL_N_DTYPES] = {
-    [KL_OP_EXPM1] = {REALS(expm1)},       [KL_OP_LOG1P] = {INEXACT(log1p)},
-    [KL_OP_LOG2] = {INEXACT(log2)},       [KL_OP_LOG10] = {INEXACT(log10)},
-    [KL_OP_SIN] = {INEXACT(sin)},         [KL_OP_COS] = {INEXACT(cos)},
-    [KL_OP_TAN] = {INEXACT(tan)},         [KL_OP_ARCSIN] = {INEXACT(arcsin)},
-    [KL_OP_ARCCOS] = {INEXACT(arccos)},   [KL_OP_ARCTAN] = {INEXACT(arctan)},
-    [KL_OP_SINH] = {INEXACT(sinh)},       [KL_OP_COSH] = {INEXACT(cosh)},
-    [KL_OP_TANH] = {INEXACT(tanh)},       [KL_OP_ARCSINH] = {INEXACT(arcsinh)},
-    [KL_OP_ARCCOSH] = {INEXACT(arccosh)}, [KL_OP_ARCTANH] = {INEXACT(arctanh)},
-    [KL_OP_ERF] = {REALS(erf)},           [KL_OP_RSQRT] = {INEXACT(rsqrt)},
+    [KL_OP_EXPM1] = {REALS(expm1)},       [KL_OP_LOG1P] = {REALS(log1p)},
+    [KL_OP_LOG2] = {REALS(log2)},         [KL_OP_LOG10] = {REALS(log10)},
+    [KL_OP_SIN] = {REALS(sin)},           [KL_OP_COS] = {REALS(cos)},
+    [KL_OP_TAN] = {REALS(tan)},           [KL_OP_ARCSIN] = {REALS(arcsin)},
+    [KL_OP_ARCCOS] = {REALS(arccos)},     [KL_OP_ARCTAN] = {REALS(arctan)},
+    [KL_OP_SINH] = {REALS(sinh)},         [KL_OP_COSH] = {REALS(cosh)},
+    [KL_OP_TANH] = {REALS(tanh)},         [KL_OP_ARCSINH] = {REALS(arcsinh)},
+    [KL_OP_ARCCOSH] = {REALS(arccosh)},   [KL_OP_ARCTANH] = {REALS(arctanh)},
+    [KL_OP_ERF] = {REALS(erf)},           [KL_OP_RSQRT] = {REALS(rsqrt)},
     [KL_OP_CBRT] = {REALS(cbrt)},         [KL_OP_SINC] = {REALS(sinc)},
     [KL_OP_SIGMOID] = {REALS(sigmoid)},   [KL_OP_ARCTAN2] = {REALS(arctan2)},
-    [KL_OP_POWER] = {INEXACT(power)},     [KL_OP_LOGADDEXP] = {INEXACT(logaddexp)},
+    [KL_OP_POWER] = {REALS(power)},       [KL_OP_LOGADDEXP] = {REALS(logaddexp)},
     [KL_OP_SILU_MUL] = {REALS(silu_mul)},
 };
 

@@ -10,18 +10,22 @@
 #include "base/number/half.h"
 
 #define U uint8_t
+#define W uint32_t
 #define NAME u8
 /* defines negative_u8, square_u8, abs_u8 */
 #include "backend/cpu/elementwise/unary_int.inc"
 #define U uint16_t
+#define W uint32_t
 #define NAME u16
 /* defines negative_u16, square_u16, abs_u16 */
 #include "backend/cpu/elementwise/unary_int.inc"
 #define U uint32_t
+#define W uint32_t
 #define NAME u32
 /* defines negative_u32, square_u32, abs_u32 */
 #include "backend/cpu/elementwise/unary_int.inc"
 #define U uint64_t
+#define W uint64_t
 #define NAME u64
 /* defines negative_u64, square_u64, abs_u64 */
 #include "backend/cpu/elementwise/unary_int.inc"
@@ -165,33 +169,13 @@ static void erfinv_f64(int64_t n, void *out, const void *a, const void *b, const
 static void negative_c64(int64_t n, void *out, const void *a, const void *b, const void *c) {
     negative_f32(2 * n, out, a, b, c);
 }
-static void abs_c64(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    const struct kl_c64 *x = a;
-    float *y = out;
-    for (int64_t i = 0; i < n; i++) y[i] = kl_c64_abs(x[i]);
-}
 static void square_c64(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const struct kl_c64 *x = a;
     struct kl_c64 *y = out;
     for (int64_t i = 0; i < n; i++) y[i] = kl_c64_mul(x[i], x[i]);
 }
-static void sqrt_c64(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    const struct kl_c64 *x = a;
-    struct kl_c64 *y = out;
-    for (int64_t i = 0; i < n; i++) y[i] = kl_c64_sqrt(x[i]);
-}
-static void exp_c64(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    const struct kl_c64 *x = a;
-    struct kl_c64 *y = out;
-    for (int64_t i = 0; i < n; i++) y[i] = kl_c64_exp(x[i]);
-}
-static void log_c64(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    const struct kl_c64 *x = a;
-    struct kl_c64 *y = out;
-    for (int64_t i = 0; i < n; i++) y[i] = kl_c64_log(x[i]);
-}
-
-#define FLOATS(f) [KL_F32] = f##_f32, [KL_F64] = f##_f64, [KL_C64] = f##_c64
+#define REALS(f) [KL_F32] = f##_f32, [KL_F64] = f##_f64
+#define FLOATS(f) REALS(f), [KL_C64] = f##_c64
 #define HALVES(f) [KL_F16] = f##_16, [KL_BF16] = f##_16
 #define UNSIGNEDS(f) [KL_U8] = f##_u8, [KL_U16] = f##_u16, [KL_U32] = f##_u32, [KL_U64] = f##_u64
 #define SIGNEDS(f) [KL_I8] = f##_u8, [KL_I16] = f##_u16, [KL_I32] = f##_u32, [KL_I64] = f##_u64
@@ -218,11 +202,11 @@ static kl_map_fn *const maps[][KL_N_DTYPES] = {
                    [KL_U32] = copy_4,
                    [KL_U64] = copy_8,
                    SIGNEDS(abs),
-                   FLOATS(abs),
+                   REALS(abs),
                    HALVES(abs)},
-    [KL_OP_EXP] = {FLOATS(exp)},
-    [KL_OP_LOG] = {FLOATS(log)},
-    [KL_OP_SQRT] = {FLOATS(sqrt)},
+    [KL_OP_EXP] = {REALS(exp)},
+    [KL_OP_LOG] = {REALS(log)},
+    [KL_OP_SQRT] = {REALS(sqrt)},
     [KL_OP_SQUARE] = {[KL_BOOL] = copy_1, UNSIGNEDS(square), SIGNEDS(square), FLOATS(square)},
     [KL_OP_FLOOR] = {[KL_F32] = floor_f32, [KL_F64] = floor_f64},
     [KL_OP_ERFINV] = {[KL_F32] = erfinv_f32, [KL_F64] = erfinv_f64},

@@ -43,7 +43,9 @@ static inline bool kl_c64_equal(struct kl_c64 a, struct kl_c64 b) {
     return a.re == b.re && a.im == b.im;
 }
 static inline float kl_c64_abs(struct kl_c64 a) {
-    return (float)hypot(a.re, a.im);
+    const double x = (double)a.re, y = (double)a.im;
+    float size = (float)sqrt(__builtin_fma(x, x, y * y));
+    return (fabsf(a.re) == INFINITY) | (fabsf(a.im) == INFINITY) ? INFINITY : size;
 }
 struct kl_c64 kl_c64_exp(struct kl_c64 a);
 struct kl_c64 kl_c64_log(struct kl_c64 a);

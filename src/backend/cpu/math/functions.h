@@ -380,14 +380,18 @@ static inline float kl_atan_f32(float x) {
     double a = (double)fabsf(x), y = kl_atan_unit(a > 1 ? 1 / a : a);
     return copysignf((float)(a > 1 ? KL_PI / 2 - y : y), x);
 }
-/* As atan2f of the C library. */
-static inline float kl_atan2_f32(float y, float x) {
-    double ax = (double)fabsf(x), ay = (double)fabsf(y);
+/* The angle of (x, y), signed zeros and infinities as in C; not of NaN. */
+static inline double kl_atan2_wide(double y, double x) {
+    double ax = fabs(x), ay = fabs(y);
     double small = ax < ay ? ax : ay, large = ax < ay ? ay : ax;
     double t = small == large ? 1 : small / large;
     double a = kl_atan_unit(large == 0 ? 0 : t);
     a = ax < ay ? KL_PI / 2 - a : a;
-    a = kl_f32_bits(x) >> 31 ? KL_PI - a : a;
-    float r = copysignf((float)a, y);
+    a = kl_f64_bits(x) >> 63 ? KL_PI - a : a;
+    return copysign(a, y);
+}
+/* As atan2f of the C library. */
+static inline float kl_atan2_f32(float y, float x) {
+    float r = (float)kl_atan2_wide((double)y, (double)x);
     return x != x || y != y ? x + y : r;
 }
