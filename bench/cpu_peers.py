@@ -73,7 +73,7 @@ free_array = declare("mlx_array_free", INT, Handle)
 evaluate_one = declare("mlx_array_eval", INT, Handle)
 declare("keel_errors_return", None)()
 S = declare("mlx_default_cpu_stream_new", Handle)()
-CODES = {"bool": 0, "uint8": 1, "uint32": 3, "int32": 7, "int64": 8, "float16": 9, "float32": 10, "bfloat16": 12, "complex64": 13}
+CODES = {"bool": 0, "uint8": 1, "uint32": 3, "int16": 6, "int32": 7, "int64": 8, "float16": 9, "float32": 10, "bfloat16": 12, "complex64": 13}
 NONE = Handle(None)
 FALSE, TRUE = C.c_bool(False), C.c_bool(True)
 
@@ -543,6 +543,121 @@ def sorting():
                              lambda: mx.random.normal((n,))))
 
 
+def moving():
+    """What only moves data: columns that indices choose, reversed and repeated axes."""
+    m = 2048
+    i = Both(rng.permutation(m).astype(np.int32))
+    minus, last = ints(-1, -1), ints(-m - 1, -m - 1)
+    for dtype in ("float32", "float16", "uint8"):
+        x = Both(normal(m, m), dtype) if dtype != "uint8" else Both(rng.integers(0, 255, (m, m)).astype(np.uint8))
+        moved = 2 * m * m * x.np.itemsize
+        case(f"take of columns {m}^2 {dtype}", ways(lambda: call("take_axis", x.keel, i.keel, 1), lambda: np.take(x.np, i.np, 1), lambda: torch.index_select(x.torch, 1, i.torch), lambda: mx.take(x.mx, i.mx, 1)), moved, share="copy")
+        case(f"take along columns {m}^2 {dtype}", ways(lambda: call("take_along_axis", x.keel, along.keel, 1), lambda: np.take_along_axis(x.np, along.np, 1), lambda: torch.gather(x.torch, 1, along_torch), lambda: mx.take_along_axis(x.mx, along.mx, 1)), moved) if dtype == "float32" and (along := Both(rng.integers(0, m, (m, m)).astype(np.int32))) and (along_torch := torch.from_numpy(along.np.astype(np.int64)) if torch is not None else 1) is not None else None
+        for axes, label in (((1,), "columns"), ((0,), "rows"), ((0, 1), "both axes")):
+            start, stop, step = ([m - 1 if a in axes else 0 for a in (0, 1)], [-m - 1 if a in axes else m for a in (0, 1)], [-1 if a in axes else 1 for a in (0, 1)])
+            index = tuple(slice(None, None, s) for s in step)
+            case(f"flip of {label} {m}^2 {dtype}", ways(lambda: contiguous(call("slice", x.keel, ints(*start), C.c_size_t(2), ints(*stop), C.c_size_t(2), ints(*step), C.c_size_t(2))), lambda: x.np[index].copy(), lambda: torch.flip(x.torch, axes),
+                                                        lambda: mx.contiguous(x.mx[index])), moved, share="copy")
+        for axis, label in ((1, "columns"), (0, "rows")):
+            case(f"repeat 2 of {label} {m}^2 {dtype}", ways(lambda: call("repeat_axis", x.keel, 2, axis), lambda: np.repeat(x.np, 2, axis), lambda: torch.repeat_interleave(x.torch, 2, axis), lambda: mx.repeat(x.mx, 2, axis)), 3 * moved // 2, share="copy")
+        x.drop()
+    i.drop()
+
+
+def contiguous(x):
+    """x in an order of its own, and x, which is released after the evaluation."""
+    return call("contiguous", x, FALSE), x
+
+
+def short_sorts():
+    m = 2048
+    for dtype in ("float32", "float16", "int16", "int64"):
+        x = Both(normal(m, m), dtype) if dtype.startswith("float") else Both(rng.integers(-30000, 30000, (m, m)).astype(dtype))
+        case(f"sort of rows {m}^2 {dtype}", ways(lambda: call("sort_axis", x.keel, 1), lambda: np.sort(x.np, 1), lambda: torch.sort(x.torch, 1), lambda: mx.sort(x.mx, 1)))
+        case(f"argsort of rows {m}^2 {dtype}", ways(lambda: call("argsort_axis", x.keel, 1), lambda: np.argsort(x.np, 1), lambda: torch.argsort(x.torch, 1), lambda: mx.argsort(x.mx, 1)))
+        case(f"partition of rows {m}^2 {dtype}", ways(lambda: call("partition_axis", x.keel, m // 2, 1), lambda: np.partition(x.np, m // 2, 1), lambda: torch.kthvalue(x.torch, m // 2, 1), lambda: mx.partition(x.mx, m // 2, 1)))
+        for k in (10, 100):
+            case(f"topk {k} of rows {m}^2 {dtype}", ways(lambda: call("topk_axis", x.keel, k, 1), lambda: np.partition(x.np, m - k, 1)[:, m - k:].copy(), lambda: torch.topk(x.torch, k, 1), lambda: mx.topk(x.mx, k, 1)))
+        x.drop()
+    x = Both(rng.integers(-30000, 30000, 1 << 22).astype(np.int16))
+    case("sort 4 M int16", ways(lambda: call("sort", x.keel), lambda: np.sort(x.np), lambda: torch.sort(x.torch), lambda: mx.sort(x.mx)))
+    x.drop()
+
+
+def crowded_scatters():
+    """Many updates of few places."""
+    n = 1000000
+    for places in (100, 10000):
+        i = Both(rng.integers(0, places, n).astype(np.int32))
+        for dtype in ("float32", "int32", "bfloat16"):
+            x = Both(np.zeros(places, np.float32), dtype) if dtype != "int32" else Both(np.zeros(places, np.int32))
+            u = Both(normal(n), dtype) if dtype != "int32" else Both(rng.integers(0, 9, n).astype(np.int32))
+            u2 = call("reshape", u.keel, ints(n, 1), C.c_size_t(2))
+
+            def put():
+                z = x.torch.clone()
+                z.index_add_(0, i.torch, u.torch)
+                return z
+
+            def put_numpy():
+                z = x.np.copy()
+                np.add.at(z, i.np, u.np)
+                return z
+
+            case(f"scatter add of 1 M into {places} {dtype}", ways(lambda: call("scatter_add_single", x.keel, i.keel, u2, 0), put_numpy if dtype != "bfloat16" else None, put, lambda: x.mx.at[i.mx].add(u.mx)))
+            x.drop(), u.drop(), free_array(u2)
+        i.drop()
+
+
+def pooling():
+    """2 x 2 windows as mlx.nn makes them: reshaped, with the axes of a window brought together, and reduced."""
+    b, h, c = 8, 56, 64
+    for dtype in ("float32", "bfloat16"):
+        x = Both(normal(b, h, h, c), dtype)
+        tx = x.torch.movedim(-1, 1) if torch is not None else None
+
+        def windows():
+            parts = call("reshape", x.keel, ints(b, h // 2, 2, h // 2, 2, c), C.c_size_t(6))
+            return call("transpose_axes", parts, ints(0, 1, 3, 2, 4, 5), C.c_size_t(6)), parts
+
+        def pool(name):
+            w, parts = windows()
+            return call(name, w, ints(-3, -2), C.c_size_t(2), FALSE), w, parts
+
+        nw = (lambda: x.np.reshape(b, h // 2, 2, h // 2, 2, c)) if dtype == "float32" else None
+        mw = lambda: mx.reshape(x.mx, (b, h // 2, 2, h // 2, 2, c)).transpose(0, 1, 3, 2, 4, 5)
+        case(f"mean pooling 2x2 {dtype}", ways(lambda: pool("mean_axes"), nw and (lambda: nw().mean((2, 4))), lambda: torch.nn.functional.avg_pool2d(tx, 2), lambda: mw().mean((-3, -2))))
+        case(f"max pooling 2x2 {dtype}", ways(lambda: pool("max_axes"), nw and (lambda: nw().max((2, 4))), lambda: torch.nn.functional.max_pool2d(tx, 2), lambda: mw().max((-3, -2))))
+        x.drop()
+
+
+def thin_products():
+    """One of the three extents is 2 to 4, or rows are few and the matrix is stored by columns; and many tiny products."""
+    n = 1024
+    for k in (2, 3, 4, 8):
+        for (a, b), label in ((((n, k), (k, n)), "inner"), (((k, n), (n, n)), "rows"), (((n, n), (n, k)), "columns"), (((k, 1 << 16), (1 << 16, k)), "rows and columns")):
+            for dtype in ("float32", "bfloat16") if k in (2, 4) else ("float32",):
+                x, y = Both(normal(*a), dtype), Both(normal(*b), dtype)
+                xt, yt = Both(np.ascontiguousarray(x.memory.T), dtype), Both(np.ascontiguousarray(y.memory.T), dtype)
+                f32 = dtype == "float32"
+                for layout in ("nn", "nt", "tn", "tt"):
+                    p, q = (call("transpose", z.keel) if t == "t" else None for z, t in ((xt, layout[0]), (yt, layout[1])))
+                    def of(z, zt, lib, t):
+                        return getattr(zt, lib).T if t == "t" else getattr(z, lib)
+                    case(f"thin product {label} {k} {layout} {dtype}", ways(lambda: call("matmul", p or x.keel, q or y.keel), (lambda: of(x, xt, "np", layout[0]) @ of(y, yt, "np", layout[1])) if f32 else None,
+                                                                            lambda: of(x, xt, "torch", layout[0]) @ of(y, yt, "torch", layout[1]), lambda: of(x, xt, "mx", layout[0]) @ of(y, yt, "mx", layout[1])), flops=2 * a[0] * a[1] * b[1])
+                    for z in (p, q):
+                        if z:
+                            free_array(z)
+                for z in (x, y, xt, yt):
+                    z.drop()
+    for size in (4, 8, 16):
+        for dtype in ("float32", "bfloat16", "float16"):
+            x, y = Both(normal(4096, size, size), dtype), Both(normal(4096, size, size), dtype)
+            case(f"4096 tiny products of {size}^3 {dtype}", beside(keel_op("matmul", x, y), (lambda: x.np @ y.np) if dtype == "float32" else None, lambda: x.torch @ y.torch, lambda: x.mx @ y.mx), flops=2 * 4096 * size**3)
+            x.drop(), y.drop()
+
+
 def attention():
     if not hasattr(lib, "mlx_fast_scaled_dot_product_attention"):
         return
@@ -702,7 +817,7 @@ def write_table(path):
 
 print("keel beside", ", ".join(n + " " + v for n, v in (("numpy", np.__version__), ("torch", torch.__version__ if torch is not None else "missing"), ("mlx", "there" if mx is not None else "missing"))))
 measure_limits()
-for part in (elementwise, reductions, other_axes, products, indexed, sorting, fourier, linear_algebra, attention, attention_backward, norm_gradients, convolutions):
+for part in (elementwise, reductions, other_axes, products, thin_products, indexed, crowded_scatters, moving, sorting, short_sorts, pooling, fourier, linear_algebra, attention, attention_backward, norm_gradients, convolutions):
     part()
 ratios = [r["ratio"] for r in results if r["best"]]
 if ratios:

@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
-#include "backend/cpu/operand/tile.h"
+#include "backend/cpu/operand/nontemporal.h"
+#include "backend/cpu/operand/patch.h"
 #include "base/op/index.h"
 #include "base/op/op_params.h"
+
+enum { COLUMN_PART = 64 }; /* elements of a column in one task; whole cache lines */
 
 struct job {
     const struct kl_launch *l;
@@ -21,6 +24,9 @@ struct job {
     /* The lines of a slice, along its first axis, or its elements where it is dense. A large slice
      * is copied by several tasks, each of which copies `part` lines of it. */
     int64_t lines, part, parts;
+    /* Bytes of an element of a column: of slices that have their elements, or short runs of them,
+     * far apart. 0 for other slices. */
+    int64_t wide;
     /* GATHER_AXIS: the strides of the source, with 0 for the indexed axis. */
     int n_pos_dims, pos_dims[KL_LONG_AXES];
     int64_t pos_strides[KL_LONG_AXES];
@@ -91,6 +97,48 @@ static void copy_slices(const struct job *j, int64_t position, int64_t n, int64_
     }
 }
 
+/* One row of the source: the elements of m columns, of `wide` bytes each. */
+static void gather_row(int wide, char *to, const char *row, const int64_t *offsets, int64_t item,
+                       int64_t m) {
+    switch (wide) {
+    case 1:
+        for (int64_t i = 0; i < m; i++) to[i] = row[offsets[i]];
+        break;
+    case 2:
+        for (int64_t i = 0; i < m; i++) memcpy(to + 2 * i, row + item * offsets[i], 2);
+        break;
+    case 4:
+        for (int64_t i = 0; i < m; i++) memcpy(to + 4 * i, row + item * offsets[i], 4);
+        break;
+    default:
+        for (int64_t i = 0; i < m; i++) memcpy(to + 8 * i, row + item * offsets[i], 8);
+        break;
+    }
+}
+
+/* Copies part `part` of columns. The source is read by rows, in which the columns are close
+ * together, into a patch that is then transposed. A patch has a cache line of each column, and so
+ * many columns that most of a row is read at once. */
+static void copy_columns(const struct job *j, int64_t position, int64_t n, int64_t part,
+                         const int64_t *offsets, const bool *ok) {
+    const struct kl_arg *source = &j->l->in[0];
+    const int64_t item = (int64_t)kl_dtype_size(source->dtype), wide = j->wide;
+    const int64_t first = part * j->part, last = kl_min64(first + j->part, j->lines);
+    const int64_t high = KL_LINE / wide, step = j->slice_strides[0] * item,
+                  column = j->lines * wide;
+    char *out = (char *)j->l->out->data + position * column;
+    _Alignas(KL_LINE) char patch[KL_LINE * KL_TILE];
+    for (int64_t row = first; row < last; row += high) {
+        const int64_t rows = kl_min64(high, last - row);
+        for (int64_t r = 0; r < rows; r++)
+            gather_row((int)wide, patch + r * n * wide,
+                       (const char *)source->data + (row + r) * step, offsets, item, n);
+        kl_cpu_transpose((int)wide, out + row * wide, column, patch, n * wide, rows, n);
+    }
+    for (int64_t i = 0; ok && i < n; i++)
+        if (!ok[i]) memset(out + i * column + first * wide, 0, (size_t)((last - first) * wide));
+}
+
 /* Copies single elements, the usual case, without a function call for each element. */
 static void copy_elements(const struct job *j, int64_t position, int64_t n, const int64_t *offsets,
                           const bool *ok) {
@@ -141,10 +189,22 @@ static void gather_chunk(void *arg, int64_t task) {
             all = add_index(j, 1 + k, p->v[k], p->v[p->n_axes + p->v[k]], at, n, offsets, ok, all);
         if (j->slice == 1)
             copy_elements(j, at, n, offsets, all ? NULL : ok);
+        else if (j->wide)
+            copy_columns(j, at, n, task % j->parts, offsets, all ? NULL : ok);
         else if (j->slice > 1) /* otherwise indices are checked, but no element is copied */
             copy_slices(j, at, n, task % j->parts, offsets, all ? NULL : ok);
         if (!all) report(j, at, n, ok);
     }
+}
+
+/* The bytes of an element where slices are copied as columns, else 0. */
+static int64_t column_element(const struct job *j) {
+    const int64_t item = (int64_t)kl_dtype_size(j->l->in[0].dtype);
+    if (j->slice == 0 || j->dense) return 0;
+    if (j->n_dims == 1) return item;
+    const int64_t run = j->dims[1] * item;
+    bool near = j->n_dims == 2 && j->slice_strides[1] == 1;
+    return near && (run == 2 || run == 4 || run == 8) ? run : 0;
 }
 
 int kl_cpu_gather(struct kl_launch *l) {
@@ -171,6 +231,11 @@ int kl_cpu_gather(struct kl_launch *l) {
     j.chunk = kl_ceil_div(KL_CHUNK, cost);
     j.lines = j.dense || !j.slice ? cost : j.dims[0];
     j.part = kl_ceil_div(KL_CHUNK, cost / j.lines);
+    j.wide = column_element(&j);
+    if (j.wide) { /* a task has a few rows of the source, and of these all that it can */
+        j.part = kl_min64(COLUMN_PART, cost);
+        j.chunk = kl_ceil_div(KL_CHUNK, j.part);
+    }
     j.parts = kl_ceil_div(j.lines, j.part);
     struct kl_launch alone = {.parallel = n * cost >= KL_PARALLEL_FROM ? l->parallel : NULL};
     kl_run_tasks(&alone, kl_ceil_div(n, j.chunk) * j.parts, gather_chunk, &j);
