@@ -39,8 +39,23 @@ static void compute(const struct job *j, int64_t n, void *out, const void *const
         kl_convert(j->map.out_type, out, j->map.in_type[0], x[0], n);
 }
 
+/* Copies elements without a tile between, where the results are contiguous. */
+static bool run_copy(const struct job *j, int64_t begin, int64_t n) {
+    struct kl_cursor in, to;
+    if (j->l->op != KL_OP_COPY || j->l->out->data == j->in[0]->data) return false;
+    kl_cursor_init_arg(&to, j->l->out);
+    kl_cursor_seek(&to, begin);
+    void *y = kl_cursor_claim(&to, n);
+    if (!y) return false;
+    kl_cursor_init_arg(&in, j->in[0]);
+    kl_cursor_seek(&in, begin);
+    kl_cursor_read(&in, n, y);
+    return true;
+}
+
 static void run_tiles(const struct job *j, int64_t begin, int64_t n) {
     const struct kl_arg *out = j->l->out;
+    if (run_copy(j, begin, n)) return;
     struct kl_cursor in[3], to;
     union kl_tile raw[3], tile[3], result, stored;
     for (int k = 0; k < 3; k++) {

@@ -3,6 +3,14 @@
 
 #include <string.h>
 
+enum { SHORT_ROW = 16 }; /* elements; shorter rows are not copied by a call each */
+
+/* Elements of any dtype and of any alignment. */
+typedef uint8_t any_1 __attribute__((may_alias));
+typedef uint16_t any_2 __attribute__((may_alias, aligned(1)));
+typedef uint32_t any_4 __attribute__((may_alias, aligned(1)));
+typedef uint64_t any_8 __attribute__((may_alias, aligned(1)));
+
 void kl_cursor_init(struct kl_cursor *c, void *data, int item_bytes, int ndim, const int *dims,
                     const int64_t *strides) {
     int n = 0;
@@ -90,6 +98,77 @@ static void repeat(int item, int64_t n, void *to, const void *from) {
     }
 }
 
+/* n elements from the last to the first; from is the address of the last one. */
+static void reverse(int item, int64_t n, void *to, const void *from) {
+#define REVERSE(T)                      \
+    do {                                \
+        T *dst = to;                    \
+        const T *src = from;            \
+        KL_EACH(i, n) dst[i] = src[-i]; \
+    } while (0)
+    switch (item) {
+    case 1: REVERSE(any_1); break;
+    case 2: REVERSE(any_2); break;
+    case 4: REVERSE(any_4); break;
+    default: REVERSE(any_8); break;
+    }
+#undef REVERSE
+}
+
+/* `rows` neighbouring elements, each `copies` times. */
+static void repeat_each(int item, int64_t rows, int64_t copies, void *to, const void *from) {
+#define TWICE(T)                                               \
+    do {                                                       \
+        T *dst = to;                                           \
+        const T *src = from;                                   \
+        KL_EACH(i, rows) dst[2 * i] = dst[2 * i + 1] = src[i]; \
+    } while (0)
+#define MANY(T)                                                   \
+    do {                                                          \
+        T *dst = to;                                              \
+        const T *src = from;                                      \
+        for (int64_t i = 0; i < rows; i++)                        \
+            for (int64_t k = 0; k < copies; k++) *dst++ = src[i]; \
+    } while (0)
+#define BY_COPIES(T)     \
+    do {                 \
+        if (copies == 2) \
+            TWICE(T);    \
+        else             \
+            MANY(T);     \
+    } while (0)
+    switch (item) {
+    case 1: BY_COPIES(any_1); break;
+    case 2: BY_COPIES(any_2); break;
+    case 4: BY_COPIES(any_4); break;
+    default: BY_COPIES(any_8); break;
+    }
+#undef BY_COPIES
+#undef MANY
+#undef TWICE
+}
+
+/* rows x cols elements, row by row; steps in bytes. A row may be too short for a call. */
+static void copy_rows(int item, int64_t rows, int64_t cols, void *to, const void *from,
+                      int64_t row_step, int64_t col_step) {
+    if (row_step == item && col_step == 0) {
+        repeat_each(item, rows, cols, to, from);
+        return;
+    }
+    char *dst = to;
+    const char *src = from;
+#define ROWS(BYTES)                                     \
+    for (int64_t r = 0; r < rows; r++, src += row_step) \
+        for (int64_t c = 0; c < cols; c++, dst += BYTES) memcpy(dst, src + c * col_step, BYTES)
+    switch (item) {
+    case 1: ROWS(1); break;
+    case 2: ROWS(2); break;
+    case 4: ROWS(4); break;
+    default: ROWS(8); break;
+    }
+#undef ROWS
+}
+
 void kl_copy_run(int item, int64_t n, void *to, int64_t dst_step, const void *from,
                  int64_t src_step) {
     char *dst = to;
@@ -101,6 +180,10 @@ void kl_copy_run(int item, int64_t n, void *to, int64_t dst_step, const void *fr
     }
     if (dst_step == item && src_step == 0) {
         repeat(item, n, dst, src);
+        return;
+    }
+    if (dst_step == item && src_step == -item) {
+        reverse(item, n, dst, src);
         return;
     }
     switch (item) {
@@ -125,18 +208,37 @@ static inline int64_t run_of(const struct kl_cursor *c, int64_t n) {
     return kl_min64(n, c->dims[i] - c->at[i]);
 }
 
+/* The elements of those rows of the last axis, from the next element on, that are whole among the
+ * next n and follow each other along one axis. */
+static inline int64_t whole_rows(const struct kl_cursor *c, int64_t n) {
+    const int i = c->ndim - 1;
+    return kl_min64(n / c->dims[i], c->dims[i - 1] - c->at[i - 1]) * c->dims[i];
+}
+
 void kl_cursor_read(struct kl_cursor *c, int64_t n, void *dst) {
     char *to = dst;
     if (c->ndim == 0) {
         kl_copy_run(c->item_bytes, n, to, c->item_bytes, c->data, 0);
         return;
     }
+    const int last = c->ndim - 1;
+    const bool few = last > 0 && c->dims[last] <= SHORT_ROW;
     while (n > 0) {
-        int64_t m = run_of(c, n);
-        kl_copy_run(c->item_bytes, m, to, c->item_bytes, c->next, c->strides[c->ndim - 1]);
+        int64_t m = few && c->at[last] == 0 ? whole_rows(c, n) : 0;
+        if (m) {
+            const int64_t rows = m / c->dims[last];
+            copy_rows(c->item_bytes, rows, c->dims[last], to, c->next, c->strides[last - 1],
+                      c->strides[last]);
+            c->at[last - 1] += rows - 1;
+            c->next += (rows - 1) * c->strides[last - 1];
+            advance(c, c->dims[last]);
+        } else {
+            m = run_of(c, n);
+            kl_copy_run(c->item_bytes, m, to, c->item_bytes, c->next, c->strides[last]);
+            advance(c, m);
+        }
         to += m * c->item_bytes;
         n -= m;
-        advance(c, m);
     }
 }
 
