@@ -212,6 +212,28 @@ static void the_largest_counts_at_every_place(void **state) {
 
 /* Long rows of float32, which the kernel first scans for a threshold. The lengths are near those
  * from which on it does so, and long enough for one pass and more. */
+/* Many elements of columns, whose results are apart. */
+static void topk_of_columns(void **state) {
+    for (int d = 0; d < KL_N_DTYPES; d++) {
+        struct kl_array *flat = random_elements((enum kl_dtype)d, 900, d % 2), *a, *columns, *rows,
+                        *turned, *top[3];
+        const int n = flat->t.dims[0] / 3;
+        EXPECT_OK(kl_slice(&a, flat, LIST(0), LIST(3 * n), LIST(1), cpu(), &err));
+        EXPECT_OK(kl_reshape(&columns, a, LIST(n, 3), cpu(), &err));
+        EXPECT_OK(kl_topk_axis(&top[0], columns, 100, 0, cpu(), &err));
+        EXPECT_OK(kl_transpose(&turned, columns, cpu(), &err));
+        EXPECT_OK(kl_contiguous(&rows, turned, false, cpu(), &err));
+        EXPECT_OK(kl_topk_axis(&top[1], rows, 100, 1, cpu(), &err));
+        EXPECT_OK(kl_transpose(&top[2], top[1], cpu(), &err));
+        char *x = values_of(top[0]), *y = values_of(top[2]);
+        assert_memory_equal(x, y, 300 * kl_dtype_size((enum kl_dtype)d));
+        free(x);
+        free(y);
+        struct kl_array *made[] = {flat, a, columns, rows, turned, top[0], top[1], top[2]};
+        for (int k = 0; k < 8; k++) kl_array_release(made[k]);
+    }
+}
+
 static void topk_of_long_rows(void **state) {
     enum { ROWS = 9 };
     static const int lengths[] = {511,   683,   1024,  2047,   2048,   2049,   27306,
@@ -381,6 +403,7 @@ int main(void) {
                                        cmocka_unit_test(sort_and_argsort_agree),
                                        cmocka_unit_test(topk_is_the_end_of_sort),
                                        cmocka_unit_test(the_largest_counts_at_every_place),
+                                       cmocka_unit_test(topk_of_columns),
                                        cmocka_unit_test(topk_of_long_rows),
                                        cmocka_unit_test(partitions),
                                        cmocka_unit_test(partition_shapes),

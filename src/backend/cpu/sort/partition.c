@@ -1,15 +1,16 @@
 /* partition.c - PARTITION and ARGPARTITION: the kth element in order at its place, smaller ones
  * before it, larger ones after it. TOPK: the k largest, ascending. Along one axis, by the keys of
- * sorting, so NaN are the largest. A partition finds the kth key digit by digit, from the highest;
- * then elements below, equal to and above it go to their three places, in the order of the input.
- * TOPK keeps a list of up to 2 k candidates and sorts it when it is full; tiles whose elements are
+ * sorting, so NaN are the largest. A partition finds the kth key (select.h); then elements below,
+ * equal to and above it go to their three places, in the order of the input. TOPK of many elements
+ * of short rows sorts those from the smallest of them on, which it finds in the same way. Else it
+ * keeps a list of up to 2 k candidates and sorts it when it is full; tiles whose elements are
  * all below the kth largest so far are passed over. Of equal elements the last ones count, as at
  * the end of a sorted row. Threads share rows; a few long rows are cut into segments. */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
-#include "backend/cpu/sort/keys.h"
+#include "backend/cpu/sort/select.h"
 #include "backend/cpu/math/order.h"
 #include "base/alloc.h"
 #include "base/number/half.h"
@@ -17,7 +18,6 @@
 
 enum {
     SEGMENT = 1 << 16,
-    DIGITS = 256,
     INSERTED = 64,
 #ifdef __AVX2__
     LOOKS_THROUGH = 1,
@@ -79,61 +79,136 @@ static void put(const struct job *j, const struct row *r, int64_t to, int64_t fr
                kl_dtype_size(j->l->in->dtype));
 }
 
-/* ---- partition ---- */
-/* The kth of n keys in order; room is memory for n keys. Keys whose upper digits are those of the
- * kth key are counted by their next digit. */
-static uint64_t select_key(const uint64_t *key, uint64_t *room, int64_t n, int64_t kth, int bits) {
-    uint64_t found = 0;
-    for (int shift = bits - 8; shift >= 0; shift -= 8) {
-        int64_t counts[DIGITS] = {0}, kept = 0;
-        unsigned digit = 0;
-        for (int64_t i = 0; i < n; i++) counts[key[i] >> shift & 0xff]++;
-        while (kth >= counts[digit]) kth -= counts[digit++];
-        found |= (uint64_t)digit << shift;
-        if (counts[digit] < n) {
-            for (int64_t i = 0; i < n; i++) {
-                uint64_t k = key[i];
-                room[kept] = k;
-                kept += (k >> shift & 0xff) == digit;
-            }
-            n = kept;
-            key = room;
-        }
-    }
-    return found;
+/* ---- by selection ---- */
+/* The keys of a row, and room for two more times as many; then what is found. */
+struct keyed_row {
+    struct row r;
+    bool wide;
+    char *keys, *room;
+};
+
+static int64_t key_bytes(const struct job *j) {
+    return kl_dtype_size(j->type) == 8 ? 8 : 4;
 }
 
-static void partition_row(const struct job *j, int64_t i, uint64_t *key) {
-    struct row r = row_of(j, i);
-    union kl_tile raw, tile;
-    kl_cursor_seek(&r.in, 0);
-    for (int64_t at = 0; at < j->length; at += KL_TILE) {
-        int64_t n = kl_min64(KL_TILE, j->length - at);
-        kl_sort_keys(j->type, kl_cursor_next_as(&r.in, n, j->l->in->dtype, j->type, &raw, &tile), n,
-                     key + at);
+static char *keys_new(struct job *j, struct keyed_row *row, int64_t found_bytes) {
+    row->wide = key_bytes(j) == 8;
+    const int64_t bytes = kl_round_up(j->length * key_bytes(j), 64);
+    row->keys = kl_malloc((size_t)(3 * bytes + found_bytes));
+    if (!row->keys) {
+        atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
+        return NULL;
     }
-    int bits = kl_dtype_size(j->type) == 8 ? 64 : 32;
-    uint64_t middle = select_key(key, key + j->length + 1, j->length, j->kth, bits);
-    int64_t below = 0, like, above;
-    for (int64_t k = 0; k < j->length; k++) below += key[k] < middle;
-    like = below;
-    above = below;
-    for (int64_t k = 0; k < j->length; k++) above += key[k] == middle;
-    below = 0;
-    for (int64_t k = 0; k < j->length; k++)
-        put(j, &r, key[k] < middle ? below++ : key[k] == middle ? like++ : above++, k);
+    row->room = row->keys + bytes;
+    return row->keys + 3 * bytes;
+}
+
+static void get_keys(const struct job *j, struct keyed_row *row) {
+    union kl_tile raw, tile;
+    uint64_t wide[KL_TILE];
+    kl_cursor_seek(&row->r.in, 0);
+    for (int64_t at = 0; at < j->length; at += KL_TILE) {
+        const int64_t n = kl_min64(KL_TILE, j->length - at);
+        const void *x = kl_cursor_next_as(&row->r.in, n, j->l->in->dtype, j->type, &raw, &tile);
+        uint32_t *narrow = (uint32_t *)(void *)row->keys + at;
+        if (row->wide) {
+            kl_sort_keys(j->type, x, n, (uint64_t *)(void *)row->keys + at);
+        } else if (j->type == KL_F32) {
+            KL_EACH(i, n) narrow[i] = kl_key_f32(((const float *)x)[i]);
+        } else {
+            kl_sort_keys(j->type, x, n, wide);
+            KL_EACH(i, n) narrow[i] = (uint32_t)wide[i];
+        }
+    }
+}
+
+/* ---- partition ---- */
+static void partition_row(const struct job *j, int64_t i, struct keyed_row *row) {
+    const bool places = j->l->op == KL_OP_ARGPARTITION;
+    const int item = (int)kl_dtype_size(j->l->in->dtype);
+    union kl_tile raw;
+    row->r = row_of(j, i);
+    get_keys(j, row);
+    struct kl_select_split s = {
+        .wide = row->wide, .item = places ? 4 : item, .dst = row->r.dst, .step = row->r.out_step};
+    s.middle = kl_select(row->wide, row->keys, row->room, j->length, j->kth);
+    int64_t below = 0, like = 0;
+    kl_select_count(row->wide, row->keys, j->length, s.middle, &below, &like);
+    s.to[1] = below;
+    s.to[2] = below + like;
+    kl_cursor_seek(&row->r.in, 0);
+    for (int64_t at = 0; at < j->length; at += KL_TILE) {
+        const int64_t n = kl_min64(KL_TILE, j->length - at);
+        const void *x = places ? NULL : kl_cursor_next(&row->r.in, n, &raw);
+        kl_select_move(&s, row->keys + at * key_bytes(j), n, x, at);
+    }
 }
 
 static void partition_chunk(void *arg, int64_t i) {
     struct job *j = arg;
     int64_t end = kl_min64((i + 1) * j->group, j->rows);
-    uint64_t *room = kl_malloc((2 * (size_t)j->length + 2) * sizeof *room);
-    if (!room) {
-        atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
-        return;
+    struct keyed_row row;
+    if (!keys_new(j, &row, 0)) return;
+    for (int64_t k = i * j->group; k < end; k++) partition_row(j, k, &row);
+    kl_free(row.keys);
+}
+
+/* ---- the k largest of short rows: by the smallest of them ---- */
+/* Sorts the keys alone and makes values from them. Returns false where that would change zeros or
+ * NaN, of which different ones have the same key. */
+static bool top_by_keys(const struct job *j, struct keyed_row *row, uint32_t least, int64_t above,
+                        char *memory) {
+    static const struct kl_launch alone;
+    const int64_t k = j->kth, item = (int64_t)kl_dtype_size(j->l->in->dtype);
+    uint32_t *found = (uint32_t *)(void *)memory, zero = kl_key_f32(0);
+    int special = 0;
+    kl_select_keys((const uint32_t *)(const void *)row->keys, j->length, least, found);
+    for (int64_t m = above; m < k; m++) found[m] = least;
+    if (j->type == KL_F32) KL_EACH(m, k) special |= (found[m] == zero) | (found[m] == UINT32_MAX);
+    if (special) return false;
+    const uint32_t *sorted =
+        kl_sort_by_key(KL_SORT_U32, found, found + k + 1, found + 2 * (k + 1), k, &alone);
+    union kl_tile values, typed;
+    for (int64_t at = 0; at < k; at += KL_TILE) {
+        const int64_t n = kl_min64(KL_TILE, k - at);
+        kl_sort_values(j->type, sorted + at, n, values.bytes);
+        const bool same = j->l->in->dtype == j->type;
+        if (!same) kl_convert(j->l->in->dtype, typed.bytes, j->type, values.bytes, n);
+        kl_copy_run((int)item, n, row->r.dst + at * row->r.out_step, row->r.out_step,
+                    same ? values.bytes : typed.bytes, item);
     }
-    for (int64_t row = i * j->group; row < end; row++) partition_row(j, row, room);
-    kl_free(room);
+    return true;
+}
+
+static void top_row(const struct job *j, int64_t i, struct keyed_row *row, char *found) {
+    static const struct kl_launch alone;
+    const int64_t k = j->kth, bytes = row->wide ? (int64_t)sizeof(struct kl_long_key) : 8;
+    char *room = found + (k + 1) * bytes;
+    row->r = row_of(j, i);
+    get_keys(j, row);
+    const uint64_t least = kl_select(row->wide, row->keys, row->room, j->length, j->length - k);
+    int64_t below = 0, like = 0;
+    kl_select_count(row->wide, row->keys, j->length, least, &below, &like);
+    if (!row->wide && top_by_keys(j, row, (uint32_t)least, j->length - below - like, found)) return;
+    kl_select_above(row->wide, row->keys, j->length, least, j->length - k - below, found);
+    const void *sorted = kl_sort_by_key(row->wide ? KL_SORT_LONG : KL_SORT_PLACED, found, room,
+                                        room + k * bytes, k, &alone);
+    const struct kl_long_key *longs = sorted;
+    const uint64_t *placed = sorted;
+    for (int64_t m = 0; m < k; m++)
+        put(j, &row->r, m, (int64_t)(row->wide ? longs[m].place : (uint32_t)placed[m]));
+}
+
+static void top_selected(void *arg, int64_t i) {
+    struct job *j = arg;
+    int64_t end = kl_min64((i + 1) * j->group, j->rows);
+    struct keyed_row row;
+    char *found = keys_new(j, &row,
+                           (2 * j->kth + 1) * (int64_t)sizeof(struct kl_long_key) +
+                               (int64_t)kl_sort_tables(j->kth));
+    if (!found) return;
+    for (int64_t k = i * j->group; k < end; k++) top_row(j, k, &row, found);
+    kl_free(row.keys);
 }
 
 /* ---- the k largest ---- */
@@ -369,7 +444,11 @@ int kl_cpu_partition(struct kl_launch *l) {
         bool cut = alone.parallel && j.rows < FEW && j.segments > 1 && j.kth <= SEGMENT / 16;
         if (cut) return top_long(&j, &alone);
     }
+    const bool selects = j.kth > INSERTED && j.length <= SEGMENT;
     kl_run_tasks(&alone, kl_ceil_div(j.rows, j.group),
-                 l->op == KL_OP_TOPK ? top_chunk : partition_chunk, &j);
+                 l->op != KL_OP_TOPK ? partition_chunk
+                 : selects           ? top_selected
+                                     : top_chunk,
+                 &j);
     return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
 }

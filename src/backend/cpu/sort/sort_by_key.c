@@ -28,49 +28,69 @@ enum {
     NONTEMPORAL_FROM = 1 << 24 /* bytes; larger results are written with non-temporal stores */
 };
 
+/* The smallest and the largest of some keys, and the bits in which they differ. */
+struct range {
+    uint64_t low, high, differ;
+};
+#define NO_KEYS ((struct range){.low = UINT64_MAX})
+
 #define T uint32_t
 #define NAME u32
 #define KEY(a) (a)
-/* defines differ_u32, first_u32, count_u32, move_u32, spread_u32, spread_nontemporal_u32,
+/* defines range_u32, count_u32, move_u32, spread_u32, spread_nontemporal_u32,
  * merge_u32 */
 #include "backend/cpu/sort/sort_radix.inc"
 #define T uint64_t
 #define NAME u64
 #define KEY(a) (a)
-/* defines differ_u64, first_u64, count_u64, move_u64, spread_u64, spread_nontemporal_u64,
+/* defines range_u64, count_u64, move_u64, spread_u64, spread_nontemporal_u64,
  * merge_u64 */
 #include "backend/cpu/sort/sort_radix.inc"
 #define T struct kl_long_key
 #define NAME long
 #define KEY(a) ((a).key)
-/* defines differ_long, first_long, count_long, move_long, spread_long, spread_nontemporal_long,
+/* defines range_long, count_long, move_long, spread_long, spread_nontemporal_long,
  * merge_long */
 #include "backend/cpu/sort/sort_radix.inc"
 
-typedef void spread_fn(const void *x, int64_t n, int shift, uint32_t mask, const uint16_t *bucket,
-                       uint32_t *places, void *to);
+typedef void spread_fn(const void *x, int64_t n, uint64_t base, int shift, uint32_t mask,
+                       const uint16_t *bucket, uint32_t *places, void *to);
 static const struct {
     void *(*merge)(void *x, void *room, int64_t n);
-    uint64_t (*first)(const void *x);
-    uint64_t (*differ)(const void *x, int64_t n, uint64_t from);
-    void (*count)(const void *x, int64_t n, int shift, uint32_t mask, uint32_t *counts);
-    void (*move)(const void *x, int64_t n, int shift, uint32_t mask, uint32_t *places, void *to);
+    void (*range)(const void *x, int64_t n, struct range *r);
+    void (*count)(const void *x, int64_t n, uint64_t base, int shift, uint32_t mask,
+                  uint32_t *counts);
+    void (*move)(const void *x, int64_t n, uint64_t base, int shift, uint32_t mask,
+                 uint32_t *places, void *to);
     spread_fn *spread, *spread_nontemporal;
     int64_t bytes;
     /* The bits of an element to sort by. In KL_SORT_PLACED the positions ascend already, so
      * comparing whole elements gives the same order. */
     uint64_t by;
 } sorts[] = {
-#define SORT(name, size, bits)                                                               \
-    {                                                                                        \
-        merge_##name, first_##name, differ_##name, count_##name, move_##name, spread_##name, \
-            spread_nontemporal_##name, size, bits                                            \
+#define SORT(name, size, bits)                                                \
+    {                                                                         \
+        merge_##name, range_##name, count_##name, move_##name, spread_##name, \
+            spread_nontemporal_##name, size, bits                             \
     }
     [KL_SORT_U32] = SORT(u32, 4, UINT32_MAX),
     [KL_SORT_U64] = SORT(u64, 8, UINT64_MAX),
     [KL_SORT_PLACED] = SORT(u64, 8, (uint64_t)UINT32_MAX << 32),
     [KL_SORT_LONG] = SORT(long, sizeof(struct kl_long_key), UINT64_MAX),
 };
+
+/* The bits [low, high) in which keys differ once `base` is subtracted. */
+struct digits {
+    uint64_t base;
+    int low, high;
+};
+static struct digits digits_of(enum kl_sort_kind kind, struct range r) {
+    const uint64_t by = sorts[kind].by, differ = r.differ & by;
+    if (!differ) return (struct digits){0};
+    return (struct digits){.base = r.low & by,
+                           .low = __builtin_ctzll(differ),
+                           .high = 64 - __builtin_clzll((r.high & by) - (r.low & by))};
+}
 
 /* Sorts digit by digit on one thread. The result is in x or room. */
 static char *by_digits(enum kl_sort_kind kind, char *x, char *room, int64_t n) {
@@ -83,21 +103,23 @@ static char *by_digits(enum kl_sort_kind kind, char *x, char *room, int64_t n) {
         return x;
 #endif
     if (n < MERGED) return sorts[kind].merge(x, room, n);
-    uint64_t differ = sorts[kind].differ(x, n, sorts[kind].first(x)) & sorts[kind].by;
-    int bits = differ ? 64 - __builtin_clzll(differ) : 0,
-        low = differ ? __builtin_ctzll(differ) : 0;
+    struct range range = NO_KEYS;
+    sorts[kind].range(x, n, &range);
+    const struct digits d = digits_of(kind, range);
+    const uint64_t base = d.base;
+    int bits = d.high, low = d.low;
     int most = n < 1 << WIDE ? NARROW : WIDE, digits = (bits - low + most - 1) / most;
     for (int left = digits; left > 0; left--) {
         uint32_t counts[1 << WIDE], next = 0;
         int width = (bits - low + left - 1) / left;
         uint32_t mask = (1u << width) - 1;
-        sorts[kind].count(x, n, low, mask, counts);
-        for (uint32_t d = 0; d <= mask; d++) {
-            uint32_t count = counts[d];
-            counts[d] = next;
+        sorts[kind].count(x, n, base, low, mask, counts);
+        for (uint32_t k = 0; k <= mask; k++) {
+            uint32_t count = counts[k];
+            counts[k] = next;
             next += count;
         }
-        sorts[kind].move(x, n, low, mask, counts, room);
+        sorts[kind].move(x, n, base, low, mask, counts, room);
         char *was = x;
         x = room;
         room = was;
@@ -115,7 +137,8 @@ struct split {
     uint32_t mask;
     /* a bucket of at least this many elements is sorted after the others, by all threads */
     int64_t heavy;
-    uint64_t first, differ[MAX_PARTS];
+    uint64_t base;
+    struct range ranges[MAX_PARTS];
     uint32_t starts[MAX_BUCKETS + 1];
     void *tables; /* memory of the next three arrays; the sort of a heavy bucket uses it again */
     uint32_t (*counts)[PREFIXES];    /* for each part: the number of elements with each prefix */
@@ -128,17 +151,18 @@ static char *part_of(const struct split *s, int64_t part, int64_t *n) {
     *n = kl_min64(s->part, s->n - from);
     return s->from + from * sorts[s->kind].bytes;
 }
-static void differ_part(void *arg, int64_t part) {
+static void range_part(void *arg, int64_t part) {
     struct split *s = arg;
     int64_t n;
     const char *x = part_of(s, part, &n);
-    s->differ[part] = sorts[s->kind].differ(x, n, s->first);
+    s->ranges[part] = NO_KEYS;
+    sorts[s->kind].range(x, n, &s->ranges[part]);
 }
 static void count_part(void *arg, int64_t part) {
     struct split *s = arg;
     int64_t n;
     const char *x = part_of(s, part, &n);
-    sorts[s->kind].count(x, n, s->shift, s->mask, s->counts[part]);
+    sorts[s->kind].count(x, n, s->base, s->shift, s->mask, s->counts[part]);
 }
 static void spread_part(void *arg, int64_t part) {
     struct split *s = arg;
@@ -146,7 +170,7 @@ static void spread_part(void *arg, int64_t part) {
     const char *x = part_of(s, part, &n);
     bool large = s->n * sorts[s->kind].bytes >= NONTEMPORAL_FROM;
     spread_fn *spread = large ? sorts[s->kind].spread_nontemporal : sorts[s->kind].spread;
-    spread(x, n, s->shift, s->mask, s->bucket, s->places[part], s->to);
+    spread(x, n, s->base, s->shift, s->mask, s->bucket, s->places[part], s->to);
 }
 
 /* Sorts bucket k of `to` into its place in `from`. */
@@ -281,7 +305,7 @@ size_t kl_sort_tables(int64_t n) {
 
 void *kl_sort_by_key(enum kl_sort_kind kind, void *x, void *room, void *tables, int64_t n,
                      const struct kl_launch *launch) {
-    uint64_t differ = 0;
+    struct range all = NO_KEYS;
     if (n > UINT32_MAX) return sorts[kind].merge(x, room, n);
     if (n < SPLIT) return by_digits(kind, x, room, n);
 #ifdef __AVX512F__
@@ -290,23 +314,24 @@ void *kl_sort_by_key(enum kl_sort_kind kind, void *x, void *room, void *tables, 
         return room;
     }
 #endif
-    struct split s = {.kind = kind,
-                      .from = x,
-                      .to = room,
-                      .tables = tables,
-                      .n = n,
-                      .part = part_length(n),
-                      .first = sorts[kind].first(x)};
+    struct split s = {
+        .kind = kind, .from = x, .to = room, .tables = tables, .n = n, .part = part_length(n)};
     s.n_parts = (int)kl_ceil_div(n, s.part);
-    kl_run_tasks(launch, s.n_parts, differ_part, &s);
-    for (int part = 0; part < s.n_parts; part++) differ |= s.differ[part] & sorts[kind].by;
-    if (!differ) return x;
+    kl_run_tasks(launch, s.n_parts, range_part, &s);
+    for (int part = 0; part < s.n_parts; part++) {
+        const struct range *r = &s.ranges[part];
+        all.differ |= r->differ | (part ? r->low ^ all.low : 0);
+        all.low = r->low < all.low ? r->low : all.low;
+        all.high = r->high > all.high ? r->high : all.high;
+    }
+    const struct digits d = digits_of(kind, all);
+    if (!d.high) return x;
     s.counts = tables;
     s.places = (uint32_t(*)[MAX_BUCKETS])(void *)(s.counts + s.n_parts);
     s.bucket = (uint16_t *)(void *)(s.places + s.n_parts);
-    int bits = 64 - __builtin_clzll(differ), low = __builtin_ctzll(differ);
-    s.shift = bits - 12 > low ? bits - 12 : low;
-    s.mask = (1u << (bits - s.shift)) - 1;
+    s.base = d.base;
+    s.shift = d.high - 12 > d.low ? d.high - 12 : d.low;
+    s.mask = (1u << (d.high - s.shift)) - 1;
     kl_run_tasks(launch, s.n_parts, count_part, &s);
     make_buckets(&s);
     kl_run_tasks(launch, s.n_parts, spread_part, &s);

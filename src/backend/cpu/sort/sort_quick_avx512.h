@@ -135,7 +135,7 @@ kl_quick_part(bool up_to, uint32_t *x, uint32_t *room, int64_t n, uint32_t pivot
 
 /* Sorts x[0 .. n-1]; room is memory for n elements. Returns false where too many partitions were
  * uneven; x then has the same elements in some order. */
-static bool kl_quick_sort(uint32_t *x, uint32_t *room, int64_t n, int depth) {
+static inline bool kl_quick_sort(uint32_t *x, uint32_t *room, int64_t n, int depth) {
     while (n > KL_QUICK_FEW) {
         if (depth-- == 0) return false;
         int64_t s = n / 8;

@@ -1,5 +1,5 @@
-/* test_sort.c - SORT and ARGSORT: sizes near those at which the method changes, several
- * distributions of keys, every kind of key, every variant. */
+/* test_sort.c - SORT, ARGSORT, PARTITION and ARGPARTITION: sizes near those at which the method
+ * changes, several distributions of keys, every kind of key, every variant. */
 #include "backend/cpu/kernel_support.h"
 
 #include "base/alloc.h"
@@ -34,6 +34,40 @@ static uint64_t order_of(enum kl_dtype dtype, const void *x, int64_t i) {
     return ((const uint64_t *)x)[i];
 }
 
+/* Checks a partition of contiguous or of every other element against one of a sorted order: those
+ * below the kth, those equal to it and those above, each in the order of the input. */
+static void check_partition(enum kl_dtype dtype, enum manner m, int64_t n, const void *x,
+                            const void *kth_element, int64_t kth, bool apart) {
+    const size_t item = kl_dtype_size(dtype), step = apart ? 2 : 1;
+    const uint64_t middle = order_of(dtype, kth_element, 0);
+    char *parted = malloc((size_t)n * item * step), *spread = calloc((size_t)n, item * step);
+    uint32_t *places = malloc((size_t)n * 4);
+    struct kl_partition_params p = {0, (int)kth};
+    struct operand a, y, o;
+    for (int64_t i = 0; i < n; i++)
+        memcpy(spread + (size_t)i * step * item, (const char *)x + (size_t)i * item, item);
+    strided_operand(&a, spread, dtype, DIMS((int)n), (int64_t[]){(int64_t)step});
+    strided_operand(&y, parted, dtype, DIMS((int)n), (int64_t[]){(int64_t)step});
+    dense(&o, places, KL_U32, DIMS((int)n));
+    RUN(KL_OP_PARTITION, &p, &y, IN(&a), false);
+    RUN(KL_OP_ARGPARTITION, &p, &o, IN(&a), false);
+    int64_t at = 0;
+    for (int kind = 0; kind < 3; kind++)
+        for (int64_t i = 0; i < n; i++) {
+            const uint64_t now = order_of(dtype, x, i);
+            if (kind != (now >= middle) + (now > middle)) continue;
+            if (places[at] != i ||
+                memcmp(parted + (size_t)at * step * item, (const char *)x + (size_t)i * item, item))
+                fail_msg("%s: partition of %lld elements of %s, manner %d, differs at %lld",
+                         kl_cpu_variant_name(kl_cpu_variant()), (long long)n, kl_dtype_name(dtype),
+                         m, (long long)at);
+            at++;
+        }
+    free(places);
+    free(spread);
+    free(parted);
+}
+
 /* Checks that the result is sorted, that equal elements keep their order, that each index occurs
  * once, and that SORT and ARGSORT agree. */
 static void check(enum kl_dtype dtype, enum manner m, int64_t n, const void *x, bool alone) {
@@ -60,6 +94,9 @@ static void check(enum kl_dtype dtype, enum manner m, int64_t n, const void *x, 
                      kl_cpu_variant_name(kl_cpu_variant()), (long long)n, kl_dtype_name(dtype), m,
                      (long long)i);
     }
+    const int64_t kths[] = {n - 1, n / 2, n / 7};
+    for (int k = 0; k < 3; k++)
+        check_partition(dtype, m, n, x, sorted + (size_t)kths[k] * item, kths[k], k == 1);
     free(sorted);
     free(seen);
     free(order);
