@@ -11,6 +11,8 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "base/op/index.h"
 
+enum { FETCHED = 4096 }; /* bytes of indices that are prefetched */
+
 #define PLAIN_ADD(a, b) ((a) + (b))
 #define PLAIN_PROD(a, b) ((a) * (b))
 #define OR(a, b) (((a) | (b)) != 0)
@@ -250,6 +252,28 @@ void kl_scatter_places(struct kl_scatter_walk *w, int64_t n, int64_t *places) {
     w->position += n;
 }
 
+void kl_scatter_near_places(struct kl_scatter_walk *w, int64_t n, uint32_t *places) {
+    const struct kl_scatter_job *j = w->j;
+    const struct kl_arg *indices = &j->l->in[2], *out = j->l->out;
+    if (j->n_axes == 1 && !w->moves && indices->dtype == KL_I32) {
+        /* the usual case, which needs no 64-bit arithmetic */
+        union kl_tile raw;
+        const int32_t *v = kl_cursor_next(&w->cursors[0], n, &raw);
+        kl_prefetch((const char *)v + FETCHED, n * 4);
+        const uint32_t size = (uint32_t)out->dims[j->axes[0]];
+        const uint32_t stride = (uint32_t)out->strides[j->axes[0]];
+        KL_EACH(i, n) {
+            uint32_t at = (uint32_t)v[i] + (v[i] < 0 ? size : 0);
+            places[i] = at < size ? at * stride : UINT32_MAX;
+        }
+        w->position += n;
+        return;
+    }
+    int64_t wide[KL_TILE];
+    kl_scatter_places(w, n, wide);
+    KL_EACH(i, n) places[i] = (uint32_t)wide[i];
+}
+
 static void write_positions(struct kl_launch *l, const struct kl_scatter_job *j) {
     int64_t places[KL_TILE], sources[KL_TILE];
     struct kl_scatter_walk w;
@@ -311,7 +335,7 @@ void kl_scatter_start(const struct kl_launch *l) {
 
 static int scatter(struct kl_launch *l, struct kl_scatter_job *j) {
     l->fault = KL_NO_FAULT;
-    if (kl_scatter_by_buckets(l, j)) return KL_OK;
+    if (kl_scatter_each(l, j) || kl_scatter_by_buckets(l, j)) return KL_OK;
     j->follows = !l->checked;
     kl_scatter_start(l);
     write_positions(l, j);
@@ -323,6 +347,7 @@ int kl_cpu_scatter(struct kl_launch *l) {
     const struct kl_arg *updates = &l->in[1], *out = l->out;
     struct kl_scatter_job j = {.l = l,
                                .join = join_of(p->mode, out->dtype),
+                               .mode = p->mode,
                                .assigns = p->mode == KL_SCATTER_ASSIGN,
                                .item = (int)kl_dtype_size(out->dtype),
                                .axes = p->axes,
@@ -362,6 +387,7 @@ int kl_cpu_scatter_axis(struct kl_launch *l) {
     const struct kl_arg *values = &l->in[1], *out = l->out;
     struct kl_scatter_job j = {.l = l,
                                .join = join_of(p->mode, out->dtype),
+                               .mode = p->mode,
                                .assigns = p->mode == KL_SCATTER_ASSIGN,
                                .item = (int)kl_dtype_size(out->dtype),
                                .axes = &p->axis,

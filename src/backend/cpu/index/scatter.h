@@ -1,5 +1,5 @@
-/* scatter.h - what scatter.c and scatter_buckets.c share: the job, the places of positions, and
- * writing one position. */
+/* scatter.h - what scatter.c, scatter_each.c and scatter_buckets.c share: the job, the places of
+ * positions, and writing one position. */
 #pragma once
 #include "backend/cpu/operand/tile.h"
 #include "base/op/op_params.h"
@@ -10,6 +10,7 @@ typedef void kl_join_fn(char *dst, int64_t dst_step, const char *src, int64_t sr
 struct kl_scatter_job {
     const struct kl_launch *l;
     kl_join_fn *join;
+    enum kl_scatter_mode mode;
     bool assigns; /* the join replaces the old value */
     int item;
     /* The slice that one position writes, as nested loops, of which `join` does the innermost.
@@ -42,6 +43,10 @@ void kl_scatter_walk_init(struct kl_scatter_walk *w, const struct kl_scatter_job
  * index is out of range. */
 void kl_scatter_places(struct kl_scatter_walk *w, int64_t n, int64_t *places);
 
+/* The same for an output of less than UINT32_MAX elements; UINT32_MAX where an index is out of
+ * range. */
+void kl_scatter_near_places(struct kl_scatter_walk *w, int64_t n, uint32_t *places);
+
 /* Writes one position. */
 void kl_scatter_position(const struct kl_scatter_job *j, char *dst, const char *src);
 /* Copies the base to the output, unless both are the same memory or an earlier part of the
@@ -51,3 +56,6 @@ void kl_scatter_start(const struct kl_launch *l);
 /* Does the whole scatter by buckets, where that is faster. Returns false, and does nothing, where
  * it is not faster or where there is no memory. */
 bool kl_scatter_by_buckets(struct kl_launch *l, const struct kl_scatter_job *j);
+/* Does the whole scatter where single elements are written to a small output. Else returns false,
+ * and does nothing. */
+bool kl_scatter_each(struct kl_launch *l, const struct kl_scatter_job *j);

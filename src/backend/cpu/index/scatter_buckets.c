@@ -24,7 +24,7 @@ enum {
     HELD = 128,
     MARKS = 1 << 16, /* slices of a bucket for which there is a mark */
     CHUNK = 1024,    /* bytes of the entries in a chunk; a multiple of HELD */
-    FETCHED = 4096,  /* bytes of indices and updates that are prefetched */
+    FETCHED = 4096,  /* bytes of updates that are prefetched */
     AHEAD = 8,       /* slices that are prefetched */
 };
 
@@ -60,27 +60,9 @@ struct buckets {
 /* Finds the places of the next n positions, and their buckets. */
 static __attribute__((noinline)) void places_of(const struct buckets *b, struct kl_scatter_walk *w,
                                                 int64_t n, uint32_t *places, uint32_t *of) {
-    const struct kl_scatter_job *j = b->j;
-    const struct kl_arg *indices = &b->l->in[2];
     uint32_t none = (uint32_t)b->n, nowhere = UINT32_MAX;
     int shift = b->shift;
-    if (j->n_axes == 1 && !w->moves &&
-        indices->dtype == KL_I32) { /* the usual case, which needs no 64-bit arithmetic */
-        union kl_tile raw;
-        const int32_t *v = kl_cursor_next(&w->cursors[0], n, &raw);
-        kl_prefetch((const char *)v + FETCHED, n * 4);
-        uint32_t size = (uint32_t)b->l->out->dims[j->axes[0]];
-        uint32_t stride = (uint32_t)b->l->out->strides[j->axes[0]];
-        KL_EACH(i, n) {
-            uint32_t at = (uint32_t)v[i] + (v[i] < 0 ? size : 0);
-            places[i] = at < size ? at * stride : nowhere;
-        }
-        w->position += n;
-    } else {
-        int64_t wide[KL_TILE];
-        kl_scatter_places(w, n, wide);
-        KL_EACH(i, n) places[i] = (uint32_t)wide[i];
-    }
+    kl_scatter_near_places(w, n, places);
     KL_EACH(i, n) of[i] = places[i] == nowhere ? none : places[i] >> shift;
 }
 

@@ -117,12 +117,13 @@ static bool same(const void *x, const void *y, enum kl_dtype dtype, int64_t n) {
     return true;
 }
 
-/* Runs the whole scatter at once, and again in launches of a few positions each. Both give the same
- * bits and report the same wrong index, in every variant. */
+/* Runs the whole scatter at once, and again in launches of a few positions each, which are written
+ * one by one. Both give the same bits and report the same wrong index, in every variant. Single
+ * elements are written to small outputs by one thread. */
 static void whole_and_in_parts(enum kl_op_id op, const void *params, struct operand *base, int n_in,
                                struct operand *const *in, int64_t positions, bool in_place,
                                int64_t fault) {
-    enum { FEW = 400 };
+    enum { FEW = 60, SMALL = 1 << 17 };
     size_t bytes = (size_t)base->arg.size * kl_dtype_size(base->arg.dtype);
     char *want = malloc(bytes), *got = malloc(bytes);
     struct operand out;
@@ -149,7 +150,7 @@ static void whole_and_in_parts(enum kl_op_id op, const void *params, struct oper
         all[0] = &start;
         n_shared = 0;
         assert_int_equal(launch(op, params, &out, n_in + 1, all, true, 0, positions, true), fault);
-        assert_true(n_shared > 0);
+        assert_true(n_shared > 0 || base->arg.size <= SMALL);
         if (!same(got, want, base->arg.dtype, base->arg.size))
             fail_msg("%s: mode %d, %s", kl_cpu_variant_name(v), *(const int *)params,
                      kl_dtype_name(base->arg.dtype));
@@ -205,7 +206,7 @@ static void by_buckets(void **state) {
 /* A bucket gets a few entries less than a whole number of cache lines or chunks, exactly that
  * number, or a few more. Updates are single elements or slices. */
 static void chunks(void **state) {
-    enum { N = 33000, ROWS = 100000, WIDTH = 8 };
+    enum { N = 33000, ROWS = 140000, WIDTH = 8 };
     static const int few[] = {0,  1,  7,   8,   9,   15,  16,  17,  63,
                               64, 65, 127, 128, 129, 255, 256, 257, 1024};
     char *base = malloc((size_t)ROWS * WIDTH * 8), *up = malloc((size_t)N * WIDTH * 8);
@@ -232,13 +233,13 @@ static void chunks(void **state) {
 
 /* Every type of index; indices of two axes; slices that are strided; updates and a base that are
  * transposed; and SCATTER_AXIS. */
-static void bucket_layouts(void **state) {
-    enum { ROWS = 300, COLUMNS = 200, N = 40000 };
-    float *base = malloc(ROWS * COLUMNS * 4), *up = malloc(N * 64);
+static void layouts(int rows) {
+    enum { COLUMNS = 200, N = 40000 };
+    float *base = malloc((size_t)rows * COLUMNS * 4), *up = malloc(N * 64);
     int64_t *wide = malloc(N * 8);
     int32_t *i = malloc(N * 4), *k = malloc(N * 4);
     struct operand x, u, y, z;
-    fill(base, KL_F32, ROWS * COLUMNS);
+    fill(base, KL_F32, rows * COLUMNS);
     fill(up, KL_F32, N * 16);
     for (int mode = KL_SCATTER_ASSIGN; mode <= KL_SCATTER_ADD; mode++) {
         struct {
@@ -246,26 +247,26 @@ static void bucket_layouts(void **state) {
             int n_axes, axes[2];
         } p = {(enum kl_scatter_mode)mode, 2, {0, 1}};
         for (int e = 0; e < N; e++) {
-            i[e] = (int32_t)(next_random() % (2 * ROWS)) - ROWS;
+            i[e] = (int32_t)(next_random() % (2 * rows)) - rows;
             k[e] = (int32_t)(next_random() % (2 * COLUMNS)) - COLUMNS;
         }
         dense(&y, i, KL_I32, DIMS(N));
         dense(&z, k, KL_I32, DIMS(N));
-        dense(&x, base, KL_F32, DIMS(ROWS, COLUMNS));
+        dense(&x, base, KL_F32, DIMS(rows, COLUMNS));
         dense(&u, up, KL_F32, DIMS(N, 1, 1));
         whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y, &z), N, false, KL_NO_FAULT);
         k[7000] = COLUMNS;
-        i[31] = -ROWS - 1;
+        i[31] = -rows - 1;
         whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y, &z), N, false, 31);
         i[31] = 0;
         /* The positions have two axes. The updates and the base are transposed. */
         strided_operand(&u, up, KL_F32, DIMS(200, 200, 1, 1), STRIDES(1, 200, 1, 1));
         strided_operand(&y, i, KL_I32, DIMS(200, 200), STRIDES(1, 200));
         strided_operand(&z, k, KL_I32, DIMS(200, 200), STRIDES(0, 1));
-        strided_operand(&x, base, KL_F32, DIMS(ROWS, COLUMNS), STRIDES(1, ROWS));
+        strided_operand(&x, base, KL_F32, DIMS(rows, COLUMNS), STRIDES(1, rows));
         k[7000] = 0;
         whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y, &z), N, false, KL_NO_FAULT);
-        dense(&x, base, KL_F32, DIMS(ROWS, COLUMNS));
+        dense(&x, base, KL_F32, DIMS(rows, COLUMNS));
         dense(&y, i, KL_I32, DIMS(N));
         dense(&z, k, KL_I32, DIMS(N));
         p.n_axes = 1;
@@ -319,6 +320,13 @@ static void bucket_layouts(void **state) {
     free(k);
 }
 
+static void bucket_layouts(void **state) {
+    layouts(700);
+}
+static void small_layouts(void **state) {
+    layouts(300);
+}
+
 /* Overlapping slices are written one after another, in the order of their positions. */
 static void overlapping(void **state) {
     enum { N = 40000, ROWS = 5000 };
@@ -347,7 +355,7 @@ static void overlapping(void **state) {
 
 /* When the memory for the buckets is missing, the result is the same. */
 static void no_memory(void **state) {
-    enum { N = 100000 };
+    enum { N = 140000 };
     int32_t *base = calloc(N, 4), *up = malloc(N * 4), *out = malloc(N * 4), *want = malloc(N * 4);
     struct operand x, u, z;
     fill(up, KL_I32, N);
@@ -374,8 +382,9 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts),    cmocka_unit_test(duplicates),     cmocka_unit_test(by_buckets),
-        cmocka_unit_test(chunks),   cmocka_unit_test(bucket_layouts), cmocka_unit_test(overlapping),
-        cmocka_unit_test(no_memory)};
+        cmocka_unit_test(parts),          cmocka_unit_test(duplicates),
+        cmocka_unit_test(by_buckets),     cmocka_unit_test(chunks),
+        cmocka_unit_test(bucket_layouts), cmocka_unit_test(small_layouts),
+        cmocka_unit_test(overlapping),    cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* test_tile.c - copies of operands in any layout: reversed and repeated axes, short rows, axes of
+/* test_copy.c - copies of operands in any layout: reversed and repeated axes, short rows, axes of
  * any order, and complex numbers at multiples of four bytes. */
 #include "backend/cpu/kernel_support.h"
 
