@@ -1,7 +1,7 @@
 /* reduce.c - SUM, PROD, MAX, MIN, ALL, ANY and VAR over any set of axes. The reduction tree depends
  * on the number of reduced elements alone, so strides, threads and the way through memory change no
  * bit, and the error of a float sum grows with the logarithm of its length.
- * docs/notes/cpu-kernels.md describes the tree and the three ways through memory. ALL and ANY are
+ * docs/notes/cpu-kernels.md describes the tree and the ways through memory. ALL and ANY are
  * the minimum and maximum of truth values. VAR is two sums: first the mean, then the squared
  * distances from it, so it cannot be negative. */
 #include <math.h>
@@ -58,7 +58,11 @@ static void segment_chunk(void *arg, int64_t i) {
     int64_t from = segment * KL_REDUCE_SEGMENT,
             count = kl_min64(KL_REDUCE_SEGMENT, j->s.n_red - from);
     _Alignas(64) char results[KL_REDUCE_ROWS * 8];
-    if (j->way == KL_REDUCE_BY_COLUMNS)
+    if (j->way == KL_REDUCE_BY_FEW) { /* a task has whole runs */
+        begin = i * j->group;
+        n = kl_min64(j->group, j->s.n_out - begin);
+        kl_reduce_few(j, begin, n, results);
+    } else if (j->way == KL_REDUCE_BY_COLUMNS)
         kl_reduce_columns(j, begin, n, from, count, results);
     else if (j->way == KL_REDUCE_BY_NARROW)
         kl_reduce_narrow(j, begin, n, from, count, results);
@@ -106,6 +110,14 @@ static void choose_way(struct kl_reduce_job *j) {
         j->dense = same && j->run;
         int wide = (int)kl_dtype_size(j->read) > j->bytes ? (int)kl_dtype_size(j->read) : j->bytes;
         j->group = j->dense || j->run ? KL_REDUCE_WIDTH / wide : KL_TILE;
+        if (j->way == KL_REDUCE_BY_COLUMNS && j->dense && !j->means &&
+            j->s.n_red <= KL_REDUCE_LANES && 2 * j->run <= j->group) {
+            j->way = KL_REDUCE_BY_FEW;
+            j->group -= j->group % j->run;
+            j->run_groups = 1;
+            j->n_groups = kl_ceil_div(j->s.n_out, j->group);
+            return;
+        }
     }
     j->run_groups = kl_ceil_div(j->run ? j->run : j->s.n_out, j->group);
     j->n_groups = (j->run ? j->s.n_out / j->run : 1) * j->run_groups;

@@ -1,6 +1,6 @@
 /* reduce.h - what the parts of a reduction have in common: reduce.c plans it and stores the
- * results; reduce_rows.c and reduce_columns.c walk through memory; reduce_joins.c has the functions
- * of each dtype, and reduce_tree.c joins leaves. */
+ * results; reduce_rows.c, reduce_columns.c and reduce_few.c walk through memory; reduce_joins.c has
+ * the functions of each dtype, and reduce_tree.c joins leaves. */
 #pragma once
 #include "backend/cpu/math/order.h"
 #include "backend/cpu/operand/axes.h"
@@ -49,7 +49,12 @@ struct kl_reduce_squared {
 };
 extern const struct kl_reduce_squared kl_reduce_squares[KL_N_DTYPES];
 
-enum kl_reduce_way { KL_REDUCE_BY_ROWS, KL_REDUCE_BY_COLUMNS, KL_REDUCE_BY_NARROW };
+enum kl_reduce_way {
+    KL_REDUCE_BY_ROWS,
+    KL_REDUCE_BY_COLUMNS,
+    KL_REDUCE_BY_NARROW,
+    KL_REDUCE_BY_FEW
+};
 
 /* The reduction of one launch. */
 struct kl_reduce_job {
@@ -113,3 +118,5 @@ void kl_reduce_columns(const struct kl_reduce_job *j, int64_t begin, int64_t n, 
 /* The n < KL_REDUCE_NARROW outputs of one run, whose rows are contiguous. */
 void kl_reduce_narrow(const struct kl_reduce_job *j, int64_t begin, int64_t n, int64_t from,
                       int64_t count, char *results);
+/* Whole runs, whose outputs reduce at most KL_REDUCE_LANES elements, all of one segment. */
+void kl_reduce_few(const struct kl_reduce_job *j, int64_t begin, int64_t n, char *results);

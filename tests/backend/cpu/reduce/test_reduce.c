@@ -301,6 +301,71 @@ static void halves_as_widened(void **state) {
     free(f);
 }
 
+static void put_number(enum kl_dtype dtype, void *data, int64_t i, double x) {
+    float f = (float)x;
+    if (dtype == KL_F64)
+        ((double *)data)[i] = x;
+    else if (dtype == KL_F32)
+        ((float *)data)[i] = f;
+    else if (kl_dtype_is_float(dtype))
+        ((uint16_t *)data)[i] = narrowed(dtype, f);
+    else
+        memcpy((char *)data + i * (int64_t)kl_dtype_size(dtype), &(int64_t){(int64_t)x},
+               kl_dtype_size(dtype));
+}
+
+/* Windows of a pooling: outputs in short runs, each of which joins a few rows, have the bits of the
+ * same elements one output after another. */
+static void windows(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16, KL_F64, KL_C64, KL_I32, KL_U8};
+    static const enum kl_op_id ops[] = {KL_OP_SUM, KL_OP_PROD, KL_OP_MAX, KL_OP_MIN};
+    static const int runs[] = {16, 17, 64, 100, 500, 700};
+    enum { OUTER = 30, MOST = OUTER * 16 * 700 };
+    char *a = malloc(MOST * 8), *b = malloc(MOST * 8), *want = malloc(MOST), *got = malloc(MOST);
+    struct {
+        int n_axes, axes[2];
+    } both = {2, {1, 2}}, one = {1, {2}};
+    struct operand x, y, z;
+    for (int k = 0; k < 7 * 4 * 6 * 16; k++) {
+        const enum kl_dtype dtype = dtypes[k % 7];
+        const enum kl_op_id op = ops[k / 7 % 4];
+        const int run = runs[k / 28 % 6], m = 1 + k / 168, high = m % 3 ? 1 : 3, wide = m / high;
+        const size_t item = kl_dtype_size(dtype);
+        const bool joins = op == KL_OP_SUM || op == KL_OP_PROD;
+        if (joins ? dtype == KL_U8 : dtype == KL_C64) continue; /* no such kernel */
+        for (int64_t i = 0; i < OUTER * m * run; i++) {
+            float f[2] = {(float)(i * 7919 % 1009 - 500) / 256, (float)(i % 33)};
+            if (dtype == KL_C64)
+                memcpy(a + i * 8, f, 8);
+            else
+                put_number(dtype, a, i, (double)f[0]);
+        }
+        for (int64_t o = 0; o < OUTER; o++)
+            for (int64_t r = 0; r < m; r++)
+                for (int64_t c = 0; c < run; c++)
+                    memcpy(b + ((o * run + c) * m + r) * (int64_t)item,
+                           a + ((o * m + r) * run + c) * (int64_t)item, item);
+        /* The axes of a window are not contiguous to each other. */
+        const int dims[] = {OUTER / 2, high, wide, run};
+        const int64_t strides[] = {(int64_t)m * run, (int64_t)wide * run, run, 1};
+        RUN(op, &one, dense(&z, want, dtype, DIMS(OUTER / 2, run, 1)),
+            IN(dense(&y, b, dtype, DIMS(OUTER / 2, run, m))), true);
+        for (int v = 0; v < kl_cpu_n_variants(); v++) {
+            kl_cpu_use_variant(v);
+            RUN(op, &both, dense(&z, got, dtype, DIMS(OUTER / 2, 1, 1, run)),
+                IN(strided_operand(&x, a, dtype, 4, dims, strides)), true);
+            if (memcmp(got, want, (size_t)(OUTER / 2 * run) * item))
+                fail_msg("%s: operation %d of %d rows of %d %s", kl_cpu_variant_name(v), op, m, run,
+                         kl_dtype_name(dtype));
+        }
+    }
+    kl_cpu_use_variant(kl_cpu_n_variants() - 1);
+    free(a);
+    free(b);
+    free(want);
+    free(got);
+}
+
 /* Whether b is a better result than a, which stands before b. */
 static bool beats(enum kl_op_id op, double b, double a) {
     if (isnan(a) || isnan(b)) return !isnan(a);
@@ -315,19 +380,6 @@ static double number(enum numbers kind, uint32_t random) {
     if (kind == ALIKE) return 1;
     if (kind == SPECIAL) return random >> 8 & 127 ? special[random >> 20 & 7] : NAN;
     return 1 + random % 3;
-}
-
-static void put_number(enum kl_dtype dtype, void *data, int64_t i, double x) {
-    float f = (float)x;
-    if (dtype == KL_F64)
-        ((double *)data)[i] = x;
-    else if (dtype == KL_F32)
-        ((float *)data)[i] = f;
-    else if (kl_dtype_is_float(dtype))
-        ((uint16_t *)data)[i] = narrowed(dtype, f);
-    else
-        memcpy((char *)data + i * (int64_t)kl_dtype_size(dtype), &(int64_t){(int64_t)x},
-               kl_dtype_size(dtype));
 }
 
 /* The result is the first of the best elements, or the first NaN where there is one: for every
@@ -403,8 +455,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(extremes),          cmocka_unit_test(extremes_of_halves),
         cmocka_unit_test(extremes_of_pairs), cmocka_unit_test(halves_as_widened),
-        cmocka_unit_test(arg_reductions),    cmocka_unit_test(shared_segments),
-        cmocka_unit_test(wider_output),      cmocka_unit_test(broadcast_input),
-        cmocka_unit_test(no_memory)};
+        cmocka_unit_test(arg_reductions),    cmocka_unit_test(windows),
+        cmocka_unit_test(shared_segments),   cmocka_unit_test(wider_output),
+        cmocka_unit_test(broadcast_input),   cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
