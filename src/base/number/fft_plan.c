@@ -23,6 +23,7 @@ static void plan_free(struct kl_fft_plan *p) {
     kl_fft_plan_release(p->inner);
     kl_fft_plan_release(p->second);
     kl_free(p->table);
+    kl_free(p->first);
     kl_free(p->spectrum);
     kl_free(p->in_order);
     kl_free(p->chirp);
@@ -122,10 +123,50 @@ static void put(const struct kl_fft_plan *p, void *table, int64_t at, struct kl_
     }
 }
 
+/* As kl_fft_radices; where KL_FFT_SQUARE divides n the first radix is 16, which transforms of one
+ * line by many lanes need, and the last ones are powers of two. */
+static int radices_of(int64_t n, int radix[KL_FFT_MOST_PASSES]) {
+    if (n % KL_FFT_SQUARE) return kl_fft_radices(n, radix);
+    int odd[KL_FFT_MOST_PASSES], passes = 0, twos = 0;
+    radix[passes++] = 16;
+    for (n /= 16; n % 2 == 0; n /= 2) twos++;
+    const int n_odd = kl_fft_radices(n, odd);
+    for (int i = 0; i < n_odd; i++) radix[passes++] = odd[i];
+    /* Sixteens first; rather than an eight or a sixteen and a two, two that are about equal. */
+    while (twos) {
+        const int take = twos <= 4 ? twos : twos == 5 || twos == 6 ? 3 : 4;
+        radix[passes++] = 1 << take;
+        twos -= take;
+    }
+    return passes;
+}
+
+/* Two vectors of KL_FFT_LANES numbers, whose lane l is z: row `row` of such vectors. */
+static void put_lane(const struct kl_fft_plan *p, void *table, int64_t row, int l,
+                     struct kl_root z) {
+    const size_t item = p->wide ? sizeof(double) : sizeof(float);
+    double pair[2];
+    char *to = (char *)table + (size_t)row * 2 * KL_FFT_LANES * item;
+    put(p, pair, 0, z);
+    memcpy(to + (size_t)l * item, pair, item);
+    memcpy(to + (size_t)(KL_FFT_LANES + l) * item, (char *)pair + item, item);
+}
+
+static bool plan_first(struct kl_fft_plan *p) {
+    const int radix = p->pass[0].radix;
+    const int64_t m = p->pass[0].m;
+    if (!(p->first = table_of(p, m * (radix - 1)))) return false;
+    for (int64_t j = 0; j < m; j++)
+        for (int k = 1; k < radix; k++)
+            put_lane(p, p->first, j / KL_FFT_LANES * (radix - 1) + k - 1, (int)(j % KL_FFT_LANES),
+                     kl_fft_root(j * k, p->n));
+    return true;
+}
+
 static bool plan_passes(struct kl_fft_plan *p) {
     int radix[KL_FFT_MOST_PASSES];
     int64_t s = 1, numbers = 0;
-    p->n_passes = kl_fft_radices(p->n, radix);
+    p->n_passes = radices_of(p->n, radix);
     for (int i = 0; i < p->n_passes; i++) {
         struct kl_fft_pass *pass = &p->pass[i];
         pass->radix = radix[i];
@@ -147,7 +188,7 @@ static bool plan_passes(struct kl_fft_plan *p) {
         for (int k = 0; k < pass->radix && pass->radix > 8; k++)
             put(p, p->table, pass->roots + k, kl_fft_root(k, pass->radix));
     }
-    return true;
+    return p->n % KL_FFT_SQUARE != 0 || plan_first(p);
 }
 
 /* The spectrum of the convolution with b, which has inner->n numbers and is destroyed, divided by
@@ -222,7 +263,6 @@ static bool plan_bluestein(struct kl_fft_plan *p) {
 static bool plan_split(struct kl_fft_plan *p) {
     const int64_t n1 = p->inner->n, n2 = p->second->n;
     const int64_t groups = (n2 + KL_FFT_LANES - 1) / KL_FFT_LANES;
-    const size_t item = p->wide ? sizeof(double) : sizeof(float);
     p->coarse = table_of(p, groups * n1);
     p->fine = table_of(p, n1 * KL_FFT_LANES);
     if (!p->coarse || !p->fine) return false;
@@ -230,13 +270,8 @@ static bool plan_split(struct kl_fft_plan *p) {
         for (int64_t k = 0; k < n1; k++)
             put(p, p->coarse, j * n1 + k, kl_fft_root(j * KL_FFT_LANES * k, p->n));
     for (int64_t k = 0; k < n1; k++)
-        for (int l = 0; l < KL_FFT_LANES; l++) {
-            struct kl_root z = kl_fft_root(k * l % p->n, p->n), pair[1];
-            char *row = (char *)p->fine + (size_t)k * 2 * KL_FFT_LANES * item;
-            put(p, pair, 0, z);
-            memcpy(row + (size_t)l * item, pair, item);
-            memcpy(row + (size_t)(KL_FFT_LANES + l) * item, (char *)pair + item, item);
-        }
+        for (int l = 0; l < KL_FFT_LANES; l++)
+            put_lane(p, p->fine, k, l, kl_fft_root(k * l % p->n, p->n));
     return true;
 }
 

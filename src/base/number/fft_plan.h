@@ -26,7 +26,8 @@ enum kl_fft_method {
 };
 
 enum {
-    KL_FFT_LANES = 16,       /* the entries of `fine` for each k1 */
+    KL_FFT_LANES = 16,       /* the entries of `fine` for each k1, and of `first` for each k */
+    KL_FFT_SQUARE = 256,     /* lengths that it divides begin with a pass of radix 16 */
     KL_FFT_LONGEST = 1 << 12 /* the longest transform that is not split */
 };
 
@@ -47,6 +48,10 @@ struct kl_fft_plan {
     int n_passes; /* PASSES */
     struct kl_fft_pass pass[KL_FFT_MOST_PASSES];
     void *table; /* of all passes */
+    /* PASSES, of lengths that KL_FFT_SQUARE divides: the twiddles of pass 0, which has the radix
+     * 16, for neighbouring p: for each 16 of them and for k = 1 to 15, 16 real and then 16
+     * imaginary parts; p = 0 too. Else NULL. */
+    void *first;
 
     /* RADER: of length n - 1. BLUESTEIN. SPLIT: of length n1. */
     const struct kl_fft_plan *inner;

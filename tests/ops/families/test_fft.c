@@ -145,9 +145,10 @@ static void short_lengths(void **unused) {
 }
 
 static void long_lengths(void **unused) {
-    static const int lengths[] = {160,   243,   256,   343,    360,    509,    625,   1000,  1021,
-                                  1024,  1155,  2048,  2187,   2310,   4093,   4096,  4099,  4100,
-                                  6561,  8192,  10007, 8198,   15015,  16384,  16807, 30030, 46368,
+    static const int lengths[] = {160,   243,   256,   343,    360,    509,    512,   625,
+                                  768,   1000,  1021,  1024,   1155,   1536,   1792,  2048,
+                                  2187,  2310,  3840,  4093,   4096,   4099,   4100,  6561,
+                                  8192,  10007, 8198,  15015,  16384,  16807,  30030, 46368,
                                   65536, 65537, 99999, 131072, 131074, 100003, 279936};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         for (int kind = 0; kind <= KL_FFT_TO_REAL; kind++)
@@ -420,14 +421,16 @@ static void backwards(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg)
 
 static void same_bits(void **unused) {
     static kl_parallel_fn *const loops[] = {kl_pool_parallel, NULL, backwards};
-    static const int shapes[][2] = {{1, 70000}, {100, 700}, {3, 10007}, {40, 1021}, {33, 4096}};
+    static const int shapes[][2] = {{1, 70000}, {100, 700}, {3, 10007}, {40, 1021},
+                                    {33, 4096}, {37, 256},  {19, 768},  {9, 1024}};
     const int chosen = kl_cpu_variant(), n_variants = kl_cpu_n_variants();
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int kind = 0; kind <= KL_FFT_TO_REAL; kind++) {
             const int *dims = shapes[i],
                       n = to_real((enum kl_fft_kind)kind) ? 2 * dims[1] - 1 - (int)i % 2 : dims[1];
             struct kl_root *z = malloc((size_t)dims[0] * (size_t)dims[1] * sizeof *z);
-            struct kl_array *a = random_array(KL_C64, 2, dims, z), *out;
+            const enum kl_dtype dtype = kind != KL_FFT_FROM_REAL ? KL_C64 : i % 2 ? KL_F32 : KL_F64;
+            struct kl_array *a = random_array(dtype, 2, dims, z), *out;
             void *first = NULL;
             if (n_in_of((enum kl_fft_kind)kind, n) != dims[1]) fail();
             for (int way = 0; way < 4 + n_variants; way++) {

@@ -9,12 +9,19 @@
 #include "base/number/fft_plan.h"
 #include "base/op/op_params.h"
 
+/* The bytes of a vector, and the numbers in it. */
 #if defined __AVX512F__
-enum { KL_FFT_VECTOR = 64 };
+#define KL_FFT_VECTOR 64
+#define KL_FFT_LANES_F32 16
+#define KL_FFT_LANES_F64 8
 #elif defined __AVX2__
-enum { KL_FFT_VECTOR = 32 };
+#define KL_FFT_VECTOR 32
+#define KL_FFT_LANES_F32 8
+#define KL_FFT_LANES_F64 4
 #else
-enum { KL_FFT_VECTOR = 16 };
+#define KL_FFT_VECTOR 16
+#define KL_FFT_LANES_F32 4
+#define KL_FFT_LANES_F64 2
 #endif
 
 enum { KL_FFT_PARALLEL_FROM = 1 << 14 }; /* numbers; less work is not given to several threads */

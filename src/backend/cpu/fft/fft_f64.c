@@ -4,10 +4,13 @@
 #include "backend/cpu/fft/fft.h"
 #include "backend/cpu/operand/patch.h"
 #include "backend/cpu/vector/lanes.h"
+#include "backend/cpu/vector/shuffle.h"
 
 #define T double
 #define NAME f64
+#define N KL_FFT_LANES_F64
 #include "backend/cpu/fft/passes.inc"
+#include "backend/cpu/fft/contiguous.inc"
 #include "backend/cpu/fft/lines.inc"
 /* defines kl_fft_run_f64 */
 #include "backend/cpu/fft/alone.inc"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/cpu/operand/scratch.h"
+#include "backend/cpu/vector/shuffle.h"
 
 /* The fewest elements of an operand, and of its sides. All cache lines of smaller operands stay in
  * the cache anyway. */
@@ -66,14 +67,6 @@ bool kl_patch_of(struct kl_patch *at, const struct kl_grid *g, int64_t task, int
 #else
 #define WIDE 16
 #endif
-#define LOW_2 0, 2
-#define HIGH_2 1, 3
-#define LOW_4 0, 4, 1, 5
-#define HIGH_4 2, 6, 3, 7
-#define LOW_8 0, 8, 1, 9, 2, 10, 3, 11
-#define HIGH_8 4, 12, 5, 13, 6, 14, 7, 15
-#define LOW_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define HIGH_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 
 #define T uint8_t
 #define N 16
