@@ -486,12 +486,16 @@ static int encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_er
     }
 }
 
-/* Whether t belongs to a run of element-wise operations that use each other's values. Such a run is
- * not cut, because it becomes one kernel, which needs memory only for its last result and does not
- * store the others. */
+/* Whether t belongs to a run of element-wise operations that use each other's values, which random
+ * bits may begin and a reduction end. Such a run is not cut, because it becomes one kernel, which
+ * needs memory only for its last result and does not store the others. */
 static bool goes_on(struct kl_command_buffer *cb, const struct kl_task *t) {
-    if (!cb->last || !(kl_op_flags(t->op) & kl_op_flags(cb->last->op) & KL_OPF_ELEMENTWISE))
-        return false;
+    const unsigned before = cb->last ? kl_op_flags(cb->last->op) : 0, now = kl_op_flags(t->op);
+    const bool in_run = now & KL_OPF_ELEMENTWISE
+                            ? (before & (KL_OPF_ELEMENTWISE | KL_OPF_BEGINS_RUN)) != 0
+                        : now & KL_OPF_FETCHES ? (before & KL_OPF_ELEMENTWISE) != 0
+                                               : false;
+    if (!in_run) return false;
     bool uses = false;
     kl_mutex_lock(&cb->queue->dev->mu);
     for (int i = 0; i < t->n_in && !uses; i++) {

@@ -5,7 +5,8 @@
 
 static const struct {
     const char *name;
-    uint8_t flags, range, first_index;
+    uint16_t flags;
+    uint8_t range, first_index;
 } ops[KL_N_OPS] = {
 #define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build, \
               params)                                                                         \

@@ -27,6 +27,10 @@ enum {
     /* a checked operation on the matrices in the last two axes of input 0, which may fail for some
      * of them: a position is the matrix, and how it fails (base/op/launch.h) */
     KL_OPF_OF_MATRICES = 128,
+    /* its kernels may compute the elements of input 0 where they read them, by the element-wise
+     * operations that make it (backend/gpu/lower/elementwise.c) */
+    KL_OPF_FETCHES = 256,
+    KL_OPF_BEGINS_RUN = 512, /* its elements may be made in the element-wise kernel of their user */
 };
 
 /* A result of at most this many elements leaves most of a device idle. */

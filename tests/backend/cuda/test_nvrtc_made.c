@@ -78,7 +78,7 @@ static void lower(struct kl_command *commands, int n, const char *what) {
     if (!rc) rc = kl_lower(lowering, &driver, commands, n, &e);
     if (rc) fail_msg("%s: %s", what, e ? e->message : "no message");
     assert_true(n_launched > launched);
-    if (!(kl_op_flags(commands[0].op) & KL_OPF_ELEMENTWISE))
+    if (!(kl_op_flags(commands[0].op) & (KL_OPF_ELEMENTWISE | KL_OPF_BEGINS_RUN)))
         assert_int_equal(n_made, compiled); /* nothing is compiled at the launch */
 }
 
@@ -642,6 +642,31 @@ static void test_feeds(void **state) {
     assert_int_equal(kl_test_feeds() - feeds, cases);
 }
 
+/* Random bits in the kernel that makes numbers of every type of them, with and without a row. */
+static void test_random(void **state) {
+    for (int t = 0; t < KL_N_DTYPES; t++)
+        for (int kept = 0; kept < 2; kept++) {
+            const int dims[] = {6, 8}, two[] = {2};
+            struct made bits = {0}, cast = {0};
+            struct kl_command both[2];
+            if (no_nvrtc(1)) return;
+            put(&bits, 0, KL_U32, 1, two, 1);
+            put(&bits, 1, KL_U32, 2, dims, 1);
+            command(&bits, KL_OP_RANDOM_BITS, NULL, 1, false);
+            put(&cast, 0, KL_U32, 2, dims, 1);
+            cast.args[0].data = bits.args[1].data;
+            put(&cast, 1, (enum kl_dtype)t, 2, dims, 1);
+            cast.args[1].data = address(7);
+            command(&cast, KL_OP_CAST, NULL, 1, false);
+            cast.c.dead = !kept;
+            both[0] = bits.c;
+            both[1] = cast.c;
+            const int launched = n_launched;
+            lower(both, 2, kl_dtype_name((enum kl_dtype)t));
+            assert_int_equal(n_launched - launched, 1);
+        }
+}
+
 /* The compiler's errors arrive: these sources do not compile. */
 static void test_mistakes_are_seen(void **state) {
     static const char bad[] = "KERNEL(map)(i64 n) { no_such_name(n); }\n";
@@ -680,6 +705,7 @@ int main(void) {
         cmocka_unit_test(test_quantized_products),
         cmocka_unit_test(test_merged),
         cmocka_unit_test(test_feeds),
+        cmocka_unit_test(test_random),
         cmocka_unit_test(test_mistakes_are_seen),
     };
     int rc = cmocka_run_group_tests(scatters, nvrtc_setup, NULL);

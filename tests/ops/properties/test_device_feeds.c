@@ -1,6 +1,7 @@
 /* test_device_feeds.c - element-wise operations that a device computes in the kernels of the
  * reduction or softmax that reads their result (on_device.h chooses the device): the same bits as
- * when the result is stored first, and the cases in which it must be stored. */
+ * when the result is stored first, and the cases in which it must be stored. Random bits that are
+ * made in the kernel that uses them: the numbers of the CPU. */
 #include "ops/support/on_device.h"
 
 #include "backend/gpu/lower/lower.h"
@@ -246,7 +247,75 @@ static void stored(void **state) {
     drop(&large);
 }
 
+/* A result so large that a command buffer ends with it does not end it between the group and its
+ * reader. */
+static void large(void **state) {
+    enum { ROWS = 1 << 13, COLUMNS = 1 << 13 };
+    struct operands o = {0};
+    struct kl_array *flat;
+    if (strcmp(device_name(), "sim") == 0) return;
+    OK(kl_ones(&o.x, (int[]){ROWS, COLUMNS}, 2, KL_F32, gpu_stream, &err));
+    OK(kl_ones(&o.row, (int[]){COLUMNS}, 1, KL_F32, gpu_stream, &err));
+    OK(kl_eval((struct kl_array *[]){o.x, o.row}, 2, &err));
+    int feeds;
+    flat = result(masked, sum_rows, &o, false, &feeds);
+    void *sums;
+    OK(kl_array_host(flat, &sums, &err));
+    for (int i = 0; i < ROWS; i++) assert_true(((const float *)sums)[i] == 2 * COLUMNS);
+    assert_int_equal(feeds, 1);
+    kl_array_release(flat);
+    kl_array_release(o.x);
+    kl_array_release(o.row);
+}
+
+/* A row times uniform numbers plus a column, where the numbers are kept too or not. Sizes that fill
+ * packs in both halves, and that do not. */
+static void random_numbers(void **state) {
+    static const int shapes[][2] = {{1, 8}, {3, 8}, {2, 12}, {5, 7}, {40, 25}, {64, 96}, {1, 1}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int kept = 0; kept < 2; kept++) {
+            struct kl_array *x[2], *flat[2], *key, *row, *column, *lo, *hi;
+            const int *dims = shapes[i], along[] = {1, dims[1]}, down[] = {dims[0], 1};
+            OK(kl_random_key(&key, 11 + i, &err));
+            row = drawn(2, along);
+            column = drawn(2, down);
+            OK(kl_array_new_scalar(&lo, -1, KL_F32, &err));
+            OK(kl_array_new_scalar(&hi, 2, KL_F32, &err));
+            for (int d = 0; d < 2; d++) {
+                struct kl_stream *s = d ? gpu_stream : cpu_stream;
+                struct kl_array *u, *t, *all[2];
+                OK(kl_random_uniform(&u, lo, hi, dims, 2, KL_F32, key, s, &err));
+                OK(kl_multiply(&t, u, row, s, &err));
+                OK(kl_add(&x[d], t, column, s, &err));
+                kl_array_release(t);
+                all[0] = x[d];
+                all[1] = u;
+                if (!kept) kl_array_release(u);
+                OK(kl_eval(all, kept ? 2 : 1, &err));
+                read_elements(x[d], s, &flat[d], "numbers");
+                if (kept) { /* what is kept are the numbers of which the result was made */
+                    struct kl_array *numbers;
+                    const float *w = read_elements(u, s, &numbers, "numbers that are kept");
+                    for (int k = 0; k < dims[0] * dims[1]; k++) {
+                        assert_true(w[k] >= -1 && w[k] < 2);
+                        if (k) assert_true(w[k] != w[k - 1]);
+                    }
+                    kl_array_release(numbers);
+                    kl_array_release(u);
+                }
+            }
+            void *a, *b;
+            OK(kl_array_host(flat[0], &a, &err));
+            OK(kl_array_host(flat[1], &b, &err));
+            if (memcmp(a, b, (size_t)(dims[0] * dims[1]) * sizeof(float)) != 0)
+                fail_msg("%d x %d, kept %d: other numbers than the CPU's", dims[0], dims[1], kept);
+            struct kl_array *made[] = {x[0], x[1], flat[0], flat[1], key, row, column, lo, hi};
+            for (size_t k = 0; k < sizeof made / sizeof *made; k++) kl_array_release(made[k]);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(stored)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(stored),
+                                       cmocka_unit_test(large), cmocka_unit_test(random_numbers)};
     return cmocka_run_group_tests(tests, open_streams, NULL);
 }

@@ -60,6 +60,14 @@ int kl_lower_random_bits(struct kl_emit *e, const struct kl_command *c) {
         return kl_fail(e->err, KL_EUNSUPPORTED, "random bits: keys of a layout with over %d axes",
                        KL_SPACE_DIMS);
     int64_t n_keys = key->size / 2, bytes = out->size / n_keys * (int64_t)kl_dtype_size(out->dtype);
+    if (n_keys == 1 && bytes % 32 == 0 && (uintptr_t)out->data % 16 == 0 &&
+        (key->layout & KL_ROW_CONTIGUOUS)) {
+        const int64_t half = bytes / 8;
+        const struct kl_karg one[] = {KL_KARG(half), KL_KARG_PTR(key->data, sizeof(uint32_t)),
+                                      KL_KARG_PTR(out->data, 16)};
+        return kl_emit(e, &kl_family_make, &u32, "random_bits_of_one",
+                       (half + 4 * LOCAL - 1) / (4 * LOCAL), LOCAL, one, 3);
+    }
     int64_t words = (bytes + 3) / 4, pairs = (words + 1) / 2, n = n_keys * pairs;
     struct kl_karg args[] = {KL_KARG(n),
                              KL_KARG(pairs),

@@ -14,6 +14,7 @@ enum {
     MAX_STORES = 4,
     LOCAL = 128, /* work-items per group; 256 are 2 % slower on an H200 where there is arithmetic */
     MAX_PACK_BYTES = 16,
+    WORDS_OF_PACK = MAX_PACK_BYTES / 4, /* of random bits */
     /* Up to this number of positions a launch costs more than the memory traffic of an
      * operation. */
     SMALL = 1 << 16,
@@ -103,6 +104,7 @@ static int find_input(struct kl_fused_group *g, const struct kl_arg *a, int8_t *
         l->walk = KL_WALK_FLAT;
     } else {
         if (g->n_strided == KL_SPACE_OPERANDS) return KL_EUNSUPPORTED;
+        if (g->random && a->ndim > KL_SPACE_DIMS) return KL_EUNSUPPORTED; /* several launches */
         if (g->dims && !same_dims(g, a)) return KL_EUNSUPPORTED;
         g->dims = a->dims;
         g->ndim = a->ndim;
@@ -124,10 +126,25 @@ static bool worth_it(const struct kl_fused_group *before, const struct kl_fused_
     return before->n_leaves > 0;
 }
 
+/* Begins the group with random bits: words of one key, two halves of them in whole packs. */
+static bool add_random(struct kl_fused_group *g, const struct kl_command *c) {
+    const struct kl_arg *key = &c->args[0], *out = kl_fused_out(c);
+    if (g->n_steps || c->n_guards || !flat(out) || !flat(key) || key->size != 2 || out->size == 0 ||
+        kl_dtype_size((enum kl_dtype)out->dtype) != 4 || out->size % (2 * WORDS_OF_PACK))
+        return false;
+    g->random = true;
+    g->n = out->size;
+    g->leaf[g->n_leaves++] = (struct kl_fused_leaf){.arg = key, .walk = KL_WALK_KEY, .operand = -1};
+    g->step[g->n_steps++] = (struct kl_fused_step){.c = c, .stored = true};
+    g->n_stores = 1;
+    return true;
+}
+
 /* Adds c to the group. false: c cannot join, and the group is unchanged. */
 static bool add(struct kl_fused_group *g, const struct kl_command *c) {
     struct kl_fused_group before = *g;
     const struct kl_arg *out = kl_fused_out(c);
+    if (c->kind == KL_CMD_LAUNCH && kl_op_flags(c->op) & KL_OPF_BEGINS_RUN) return add_random(g, c);
     if (c->kind != KL_CMD_LAUNCH || !(kl_op_flags(c->op) & KL_OPF_ELEMENTWISE)) return false;
     if (g->n_steps == KL_FUSED_STEPS || !flat(out) || c->n_guards || c->n_in > 3) return false;
     if (g->n_steps && out->size != g->n) return false;
@@ -176,7 +193,8 @@ static int pack_of(const struct kl_fused_plan *p) {
     size_t largest = 1;
     for (int k = 0; k < g->n_leaves; k++) {
         size_t item = kl_dtype_size(g->leaf[k].arg->dtype);
-        if (g->leaf[k].walk != KL_WALK_SCALAR && item > largest) largest = item;
+        if (g->leaf[k].walk != KL_WALK_SCALAR && g->leaf[k].walk != KL_WALK_KEY && item > largest)
+            largest = item;
     }
     for (int k = 0; k < g->n_steps; k++) {
         size_t item = kl_dtype_size(kl_fused_out(g->step[k].c)->dtype);
@@ -292,7 +310,8 @@ static int launch(void *ctx, const struct kl_space *space, const int64_t *offset
     size_t key_bytes = key_of(&p, key);
     struct kl_karg args[KL_MAX_KARGS];
     int n_args = 0;
-    args[n_args++] = KL_KARG(n);
+    const int64_t walked = g->random ? n / 2 : n; /* two positions of a work-item */
+    args[n_args++] = KL_KARG(walked);
     if (p.has_space) args[n_args++] = KL_KARG(p.space);
     n_args += leaf_args(&p, j->begin, at, args + n_args);
     for (int k = 0; k < g->n_steps; k++) {
@@ -301,7 +320,7 @@ static int launch(void *ctx, const struct kl_space *space, const int64_t *offset
         if (g->step[k].stored)
             args[n_args++] = KL_KARG_PTR((const char *)out->data + j->begin * item, item * p.pack);
     }
-    int64_t items = (n + p.pack - 1) / p.pack, per_group = LOCAL;
+    int64_t items = (walked + p.pack - 1) / p.pack, per_group = LOCAL;
     j->begin += n;
     return kl_emit_made(j->e, key, key_bytes, kl_fused_source, &p, "map",
                         (items + per_group - 1) / per_group, LOCAL, args, n_args);
@@ -332,28 +351,13 @@ int kl_test_feeds(void) {
 }
 #endif
 
-static bool reads_by_fetching(enum kl_op_id op) {
-    switch (op) {
-    case KL_OP_SOFTMAX:
-    case KL_OP_SUM:
-    case KL_OP_PROD:
-    case KL_OP_MAX:
-    case KL_OP_MIN:
-    case KL_OP_ALL:
-    case KL_OP_ANY:
-    case KL_OP_LOGSUMEXP:
-    case KL_OP_VAR: return true;
-    default: return false;
-    }
-}
-
 /* Whether reader alone needs the group's last value, and may compute it where it reads it. Then
  * nothing of the group is stored. */
 static bool may_feed(struct kl_fused_group *g, const struct kl_command *reader) {
     const struct kl_arg *in = &reader->args[0], *made = kl_fused_out(g->step[g->n_steps - 1].c);
-    if (reader->kind != KL_CMD_LAUNCH || !reads_by_fetching(reader->op) || reader->n_guards ||
-        !(reader->dead & 1) || g->n < WORTH_A_FEED || g->n > INT32_MAX || g->n_stores != 1 ||
-        !g->step[g->n_steps - 1].stored)
+    if (g->random || reader->kind != KL_CMD_LAUNCH || !(kl_op_flags(reader->op) & KL_OPF_FETCHES) ||
+        reader->n_guards || !(reader->dead & 1) || g->n < WORTH_A_FEED || g->n > INT32_MAX ||
+        g->n_stores != 1 || !g->step[g->n_steps - 1].stored)
         return false;
     /* With more axes the reader might copy its input first. */
     if (!same_places(in, made) || in->dtype != made->dtype || in->ndim > KL_SPACE_DIMS)

@@ -11,6 +11,7 @@ enum kl_walk {
     KL_WALK_STRIDED, /* by the space: neighbouring positions are a stride apart */
     KL_WALK_STEADY,  /* by the space: one element along the whole innermost axis */
     KL_WALK_PACKED,  /* by the space: neighbouring positions are contiguous and aligned */
+    KL_WALK_KEY,     /* the key of random bits: leaf 0, if step 0 makes them */
 };
 
 /* An operand that the group reads from memory. */
@@ -35,6 +36,8 @@ struct kl_fused_group {
     int ndim;
     const int *dims; /* of the strided leaves; NULL: there is none yet */
     int n_strided;
+    /* Step 0 makes random bits, of positions i and i + n / 2 at once; one work-item has both. */
+    bool random;
 };
 
 /* Everything that the source of a group depends on. */

@@ -59,7 +59,9 @@ static void put_steps(struct text *t, const struct kl_fused_group *g) {
         const struct kl_arg *out = kl_fused_out(s->c), *in = s->c->args;
         int value = in[s->c->op == KL_OP_WHERE ? 1 : 0].dtype;
         put(t, "        c_%s step_%d = ", type_of(out->dtype), k);
-        if (s->c->op == KL_OP_COPY || (s->c->op == KL_OP_CAST && value == out->dtype)) {
+        if (s->c->op == KL_OP_RANDOM_BITS) {
+            put(t, "(c_%s)(turn ? second[e] : first[e])", type_of(out->dtype));
+        } else if (s->c->op == KL_OP_COPY || (s->c->op == KL_OP_CAST && value == out->dtype)) {
             put_value(t, s, 0);
         } else if (s->c->op == KL_OP_CAST) {
             put(t, "convert_%s_%s(", kl_dialect_compute_type(value), type_of(out->dtype));
@@ -155,7 +157,6 @@ static void put_pack_steps(struct text *t, const struct kl_fused_plan *p) {
  * against 4.2 TB/s.) */
 static void put_pack(struct text *t, const struct kl_fused_plan *p) {
     const struct kl_fused_group *g = p->g;
-    put(t, "    if (i + %d <= n) {\n", p->pack);
     put_reads(t, p);
     for (int k = 0; k < g->n_steps; k++) {
         int dtype = kl_fused_out(g->step[k].c)->dtype;
@@ -174,7 +175,6 @@ static void put_pack(struct text *t, const struct kl_fused_plan *p) {
         if (g->step[k].stored)
             put(t, "        *(GLOBAL CAT(w, %d) *)result_%d = made_%d.w;\n",
                 pack_bytes(p, kl_fused_out(g->step[k].c)->dtype), k, k);
-    put(t, "        return;\n    }\n");
 }
 
 /* The positions one by one: all of them, or those that do not fill a pack. With a space, n is a
@@ -195,13 +195,14 @@ static void put_elements(struct text *t, const struct kl_fused_plan *p) {
         if (g->step[k].stored)
             put(t, "        STORE(%s, result_%d, e, step_%d);\n",
                 type_of(kl_fused_out(g->step[k].c)->dtype), k, k);
-    put(t, "    }\n}\n");
+    put(t, "    }\n");
 }
 
 /* Whether elementwise.kl has the function of op. The functions of the other operations are in
  * math.kl, which is left out where nothing needs it. */
 static bool is_basic(enum kl_op_id op) {
     switch (op) {
+    case KL_OP_RANDOM_BITS:
     case KL_OP_COPY:
     case KL_OP_CAST:
     case KL_OP_NEGATIVE:
@@ -245,6 +246,42 @@ static char *finished(struct text *t) {
     return NULL;
 }
 
+/* The positions of a work-item, one pack of them, or as many as there are. */
+static void put_positions(struct text *t, const struct kl_fused_plan *p) {
+    const struct kl_fused_group *g = p->g;
+    put_offsets(t, p);
+    put_leaves(t, p, true);
+    for (int k = 0; k < g->n_steps; k++)
+        if (g->step[k].stored)
+            put(t, "    GLOBAL %s *result_%d = AT(%s, to_%d) + i;\n",
+                type_of(kl_fused_out(g->step[k].c)->dtype), k,
+                type_of(kl_fused_out(g->step[k].c)->dtype), k);
+    if (g->random) {
+        put_pack(t, p);
+        return;
+    }
+    if (p->pack > 1) {
+        put(t, "    if (i + %d <= n) {\n", p->pack);
+        put_pack(t, p);
+        put(t, "        return;\n    }\n");
+    }
+    put_elements(t, p);
+}
+
+/* The random words of a work-item, and its positions, a pack in either half. */
+static void put_random(struct text *t, const struct kl_fused_plan *p) {
+    put(t,
+        "    GLOBAL const u32 *key = AT(const u32, from_0);\n"
+        "    u32 first[%d], second[%d];\n"
+        "    UNROLL\n    for (int e = 0; e < %d; e++) {\n"
+        "        first[e] = (u32)(at + e);\n        second[e] = (u32)(n + at + e);\n"
+        "        threefry(key[0], key[1], &first[e], &second[e]);\n    }\n"
+        "    UNROLL\n    for (int turn = 0; turn < 2; turn++) {\n    i64 i = at + turn * n;\n",
+        p->pack, p->pack, p->pack);
+    put_positions(t, p);
+    put(t, "    }\n");
+}
+
 char *kl_fused_source(void *ctx) {
     const struct kl_fused_plan *p = ctx;
     const struct kl_fused_group *g = p->g;
@@ -255,16 +292,14 @@ char *kl_fused_source(void *ctx) {
     for (int k = 0; k < g->n_leaves; k++) put(&t, ", PTR(from_%d)", k);
     for (int k = 0; k < g->n_steps; k++)
         if (g->step[k].stored) put(&t, ", PTR(to_%d)", k);
-    put(&t, ") {\n    BEGIN();\n    i64 i = gid() * %d;\n    if (i >= n) return;\n", p->pack);
-    put_offsets(&t, p);
-    put_leaves(&t, p, true);
-    for (int k = 0; k < g->n_steps; k++)
-        if (g->step[k].stored)
-            put(&t, "    GLOBAL %s *result_%d = AT(%s, to_%d) + i;\n",
-                type_of(kl_fused_out(g->step[k].c)->dtype), k,
-                type_of(kl_fused_out(g->step[k].c)->dtype), k);
-    if (p->pack > 1) put_pack(&t, p);
-    put_elements(&t, p);
+    const char *at = g->random ? "at" : "i";
+    put(&t, ") {\n    BEGIN();\n    i64 %s = gid() * %d;\n    if (%s >= n) return;\n", at, p->pack,
+        at);
+    if (g->random)
+        put_random(&t, p);
+    else
+        put_positions(&t, p);
+    put(&t, "}\n");
     return finished(&t);
 }
 
