@@ -121,12 +121,12 @@ static void run_chunk(void *arg, int64_t i) {
 /* Operations of one operand and of several have separate tables. */
 static kl_map_fn *map_of(enum kl_op_id op, int n_in, enum kl_dtype dtype, bool *swap) {
     typedef kl_map_fn *finder(enum kl_op_id, enum kl_dtype);
-    static finder *const of_one[] = {kl_cpu_unary_map,   kl_cpu_transcendental_map,
-                                     kl_cpu_complex_map, kl_cpu_rounding_map,
-                                     kl_cpu_bitwise_map, kl_cpu_half_map};
-    static finder *const of_several[] = {kl_cpu_binary_map,  kl_cpu_transcendental_map,
-                                         kl_cpu_complex_map, kl_cpu_division_map,
-                                         kl_cpu_bitwise_map, kl_cpu_half_map};
+    static finder *const of_one[] = {
+        kl_cpu_unary_map,    kl_cpu_transcendental_map, kl_cpu_float64_map, kl_cpu_complex_map,
+        kl_cpu_rounding_map, kl_cpu_bitwise_map,        kl_cpu_half_map};
+    static finder *const of_several[] = {
+        kl_cpu_binary_map,   kl_cpu_transcendental_map, kl_cpu_float64_map, kl_cpu_complex_map,
+        kl_cpu_division_map, kl_cpu_bitwise_map,        kl_cpu_half_map};
     enum { FINDERS = sizeof of_one / sizeof *of_one };
     for (int k = 0; k < FINDERS; k++) {
         kl_map_fn *map = (n_in == 1 ? of_one : of_several)[k](op, dtype);

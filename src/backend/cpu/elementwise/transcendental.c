@@ -1,5 +1,6 @@
 /* transcendental.c - the maps of the elementary functions other than exp, log and sqrt (unary.c);
- * see map.h. float32 by math/functions.h, float64 by the C library; complex64 is in complex.c. */
+ * see map.h. float32 by math/functions.h, what float64.c has not by the C library; complex64 is in
+ * complex.c. */
 #include <math.h>
 
 #include "backend/cpu/math/extremes.h"
@@ -108,34 +109,19 @@ KL_MATH_RUNS(wide_tan_runs, kl_tan_f32)
 CIRCULAR(sin_f32, near_sin_runs, wide_sin_runs, kl_sin_f32, sin)
 CIRCULAR(cos_f32, near_cos_runs, wide_cos_runs, kl_cos_f32, cos)
 CIRCULAR(tan_f32, wide_tan_runs, wide_tan_runs, kl_tan_f32, tan)
-KL_MAP_1(sin_f64, double, double, sin)
-KL_MAP_1(cos_f64, double, double, cos)
-KL_MAP_1(tan_f64, double, double, tan)
 
 KL_MATH_MAP(expm1_f32, expm1_f32_runs, kl_expm1_f32)
-KL_MAP_1(expm1_f64, double, double, expm1)
 KL_MATH_MAP(log1p_f32, log1p_f32_runs, kl_log1p_f32)
-KL_MAP_1(log1p_f64, double, double, log1p)
 KL_MATH_MAP(log2_f32, log2_f32_runs, kl_log2_f32)
-KL_MAP_1(log2_f64, double, double, log2)
 KL_MATH_MAP(log10_f32, log10_f32_runs, kl_log10_f32)
-KL_MAP_1(log10_f64, double, double, log10)
 KL_MATH_MAP(arcsin_f32, arcsin_f32_runs, kl_asin_f32)
-KL_MAP_1(arcsin_f64, double, double, asin)
 KL_MATH_MAP(arccos_f32, arccos_f32_runs, kl_acos_f32)
-KL_MAP_1(arccos_f64, double, double, acos)
 KL_MATH_MAP(arctan_f32, arctan_f32_runs, kl_atan_f32)
-KL_MAP_1(arctan_f64, double, double, atan)
 KL_MATH_MAP(sinh_f32, sinh_f32_runs, kl_sinh_f32)
-KL_MAP_1(sinh_f64, double, double, sinh)
 KL_MATH_MAP(cosh_f32, cosh_f32_runs, kl_cosh_f32)
-KL_MAP_1(cosh_f64, double, double, cosh)
 KL_MATH_MAP(arcsinh_f32, arcsinh_f32_runs, kl_asinh_f32)
-KL_MAP_1(arcsinh_f64, double, double, asinh)
 KL_MATH_MAP(arccosh_f32, arccosh_f32_runs, kl_acosh_f32)
-KL_MAP_1(arccosh_f64, double, double, acosh)
 KL_MATH_MAP(arctanh_f32, arctanh_f32_runs, kl_atanh_f32)
-KL_MAP_1(arctanh_f64, double, double, atanh)
 static void tanh_f32_runs(int64_t n, float *y, const float *x, const float *unused) {
     kl_piecewise_runs(kl_tanh_piecewise, 10, n, y, x);
 }
@@ -148,19 +134,15 @@ static void tanh_f32(int64_t n, void *out, const void *a, const void *b, const v
 static void erf_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
     kl_map_runs(erf_f32_runs, n, out, a, NULL);
 }
-KL_MAP_1(tanh_f64, double, double, tanh)
 KL_MAP_1(erf_f64, double, double, erf)
 KL_MATH_MAP(sinc_f32, sinc_f32_runs, sinc_of_f32)
 KL_MAP_1(sinc_f64, double, double, sinc_of_f64)
 KL_MATH_MAP(cbrt_f32, cbrt_f32_runs, cbrt_of_f32)
-KL_MAP_1(cbrt_f64, double, double, cbrt)
 KL_MAP_1(rsqrt_f32, float, float, rsqrt_of_f32)
 KL_MAP_1(rsqrt_f64, double, double, rsqrt_of_f64)
 KL_MATH_MAP(sigmoid_f32, sigmoid_f32_runs, kl_sigmoid_f32)
-KL_MAP_1(sigmoid_f64, double, double, sigmoid_of_f64)
 
 KL_MATH_MAP_2(arctan2_f32, arctan2_f32_runs, kl_atan2_f32)
-KL_MAP_2(arctan2_f64, double, atan2)
 KL_MATH_MAP_2(power_f32, power_f32_runs, kl_pow_f32)
 KL_MAP_2(power_f64, double, pow)
 KL_MATH_MAP_2(logaddexp_f32, logaddexp_f32_runs, logaddexp_of_f32)
@@ -171,18 +153,30 @@ KL_MAP_2(silu_mul_f64, double, silu_mul_of_f64)
 #define REALS(f) [KL_F32] = f##_f32, [KL_F64] = f##_f64
 
 static kl_map_fn *const maps[][KL_N_DTYPES] = {
-    [KL_OP_EXPM1] = {REALS(expm1)},       [KL_OP_LOG1P] = {REALS(log1p)},
-    [KL_OP_LOG2] = {REALS(log2)},         [KL_OP_LOG10] = {REALS(log10)},
-    [KL_OP_SIN] = {REALS(sin)},           [KL_OP_COS] = {REALS(cos)},
-    [KL_OP_TAN] = {REALS(tan)},           [KL_OP_ARCSIN] = {REALS(arcsin)},
-    [KL_OP_ARCCOS] = {REALS(arccos)},     [KL_OP_ARCTAN] = {REALS(arctan)},
-    [KL_OP_SINH] = {REALS(sinh)},         [KL_OP_COSH] = {REALS(cosh)},
-    [KL_OP_TANH] = {REALS(tanh)},         [KL_OP_ARCSINH] = {REALS(arcsinh)},
-    [KL_OP_ARCCOSH] = {REALS(arccosh)},   [KL_OP_ARCTANH] = {REALS(arctanh)},
-    [KL_OP_ERF] = {REALS(erf)},           [KL_OP_RSQRT] = {REALS(rsqrt)},
-    [KL_OP_CBRT] = {REALS(cbrt)},         [KL_OP_SINC] = {REALS(sinc)},
-    [KL_OP_SIGMOID] = {REALS(sigmoid)},   [KL_OP_ARCTAN2] = {REALS(arctan2)},
-    [KL_OP_POWER] = {REALS(power)},       [KL_OP_LOGADDEXP] = {REALS(logaddexp)},
+    [KL_OP_EXPM1] = {[KL_F32] = expm1_f32},
+    [KL_OP_LOG1P] = {[KL_F32] = log1p_f32},
+    [KL_OP_LOG2] = {[KL_F32] = log2_f32},
+    [KL_OP_LOG10] = {[KL_F32] = log10_f32},
+    [KL_OP_SIN] = {[KL_F32] = sin_f32},
+    [KL_OP_COS] = {[KL_F32] = cos_f32},
+    [KL_OP_TAN] = {[KL_F32] = tan_f32},
+    [KL_OP_ARCSIN] = {[KL_F32] = arcsin_f32},
+    [KL_OP_ARCCOS] = {[KL_F32] = arccos_f32},
+    [KL_OP_ARCTAN] = {[KL_F32] = arctan_f32},
+    [KL_OP_SINH] = {[KL_F32] = sinh_f32},
+    [KL_OP_COSH] = {[KL_F32] = cosh_f32},
+    [KL_OP_TANH] = {[KL_F32] = tanh_f32},
+    [KL_OP_ARCSINH] = {[KL_F32] = arcsinh_f32},
+    [KL_OP_ARCCOSH] = {[KL_F32] = arccosh_f32},
+    [KL_OP_ARCTANH] = {[KL_F32] = arctanh_f32},
+    [KL_OP_ERF] = {REALS(erf)},
+    [KL_OP_RSQRT] = {REALS(rsqrt)},
+    [KL_OP_CBRT] = {[KL_F32] = cbrt_f32},
+    [KL_OP_SINC] = {REALS(sinc)},
+    [KL_OP_SIGMOID] = {[KL_F32] = sigmoid_f32},
+    [KL_OP_ARCTAN2] = {[KL_F32] = arctan2_f32},
+    [KL_OP_POWER] = {REALS(power)},
+    [KL_OP_LOGADDEXP] = {REALS(logaddexp)},
     [KL_OP_SILU_MUL] = {REALS(silu_mul)},
 };
 

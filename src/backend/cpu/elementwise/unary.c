@@ -125,16 +125,6 @@ static void log_f32(int64_t n, void *out, const void *a, const void *b, const vo
 KL_MATH_MAP(exp_f32, exp_f32_runs, kl_exp_f32)
 KL_MATH_MAP(log_f32, log_f32_runs, kl_log_f32)
 #endif
-static void exp_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    const double *x = a;
-    double *y = out;
-    KL_EACH(i, n) y[i] = exp(x[i]);
-}
-static void log_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    const double *x = a;
-    double *y = out;
-    KL_EACH(i, n) y[i] = log(x[i]);
-}
 /* Of evenly spread numbers, 1 in 500 needs the second polynomial and its root. These exceptions are
  * computed one by one, unless a run has more than MANY. out may be a, so the results of the
  * exceptions are kept until the run is done. */
@@ -204,8 +194,8 @@ static kl_map_fn *const maps[][KL_N_DTYPES] = {
                    SIGNEDS(abs),
                    REALS(abs),
                    HALVES(abs)},
-    [KL_OP_EXP] = {REALS(exp)},
-    [KL_OP_LOG] = {REALS(log)},
+    [KL_OP_EXP] = {[KL_F32] = exp_f32},
+    [KL_OP_LOG] = {[KL_F32] = log_f32},
     [KL_OP_SQRT] = {REALS(sqrt)},
     [KL_OP_SQUARE] = {[KL_BOOL] = copy_1, UNSIGNEDS(square), SIGNEDS(square), FLOATS(square)},
     [KL_OP_FLOOR] = {[KL_F32] = floor_f32, [KL_F64] = floor_f64},

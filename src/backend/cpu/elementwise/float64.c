@@ -1,0 +1,95 @@
+/* float64.c - the maps of the elementary functions of float64; see map.h. Their functions are in
+ * math/functions_f64.h; the C library has those that are missing there, and circular functions of
+ * large arguments. */
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/elementwise/map.h"
+#include "backend/cpu/math/functions_f64.h"
+
+enum { RUN = 16 };
+typedef void runs_fn(int64_t n, double *z, const double *x, const double *y);
+
+/* Calls `runs` for all n elements, a partial last run in copies, as kl_map_runs does. */
+static __attribute__((noinline)) void map_runs(runs_fn *runs, int64_t n, double *z, const double *x,
+                                               const double *y) {
+    const int64_t whole = n / RUN * RUN;
+    const size_t rest = (size_t)(n - whole) * sizeof *z;
+    double room[3][RUN] = {{0}};
+    runs(n / RUN, z, x, y);
+    if (!rest) return;
+    memcpy(room[0], x + whole, rest);
+    if (y) memcpy(room[1], y + whole, rest);
+    runs(1, room[2], room[0], room[1]);
+    memcpy(z + whole, room[2], rest);
+}
+#define RUNS(name, EACH)                                                               \
+    static void name(int64_t n, double *z, const double *x, const double *unused) {    \
+        for (; n > 0; n--, x += RUN, z += RUN) KL_EACH_LANE(k, RUN) z[k] = EACH(x[k]); \
+    }
+#define MAP(name, runs, EACH)                                                             \
+    RUNS(runs, EACH)                                                                      \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
+        map_runs(runs, n, out, a, NULL);                                                  \
+    }
+MAP(exp_f64, exp_runs, kl_exp_f64)
+MAP(expm1_f64, expm1_runs, kl_expm1_f64)
+MAP(sinh_f64, sinh_runs, kl_sinh_f64)
+MAP(cosh_f64, cosh_runs, kl_cosh_f64)
+MAP(tanh_f64, tanh_runs, kl_tanh_f64)
+MAP(sigmoid_f64, sigmoid_runs, kl_sigmoid_f64)
+MAP(log_f64, log_runs, kl_log_f64)
+MAP(log2_f64, log2_runs, kl_log2_f64)
+MAP(log10_f64, log10_runs, kl_log10_f64)
+MAP(log1p_f64, log1p_runs, kl_log1p_f64)
+MAP(arcsinh_f64, arcsinh_runs, kl_asinh_f64)
+MAP(arccosh_f64, arccosh_runs, kl_acosh_f64)
+MAP(arctanh_f64, arctanh_runs, kl_atanh_f64)
+MAP(arcsin_f64, arcsin_runs, kl_asin_f64)
+MAP(arccos_f64, arccos_runs, kl_acos_f64)
+MAP(arctan_f64, arctan_runs, kl_atan_f64)
+MAP(cbrt_f64, cbrt_runs, kl_cbrt_f64)
+static void arctan2_runs(int64_t n, double *z, const double *y, const double *x) {
+    for (; n > 0; n--, x += RUN, y += RUN, z += RUN)
+        KL_EACH_LANE(k, RUN) z[k] = kl_atan2_f64(y[k], x[k]);
+}
+static void arctan2_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    map_runs(arctan2_runs, n, out, a, b);
+}
+
+/* ---- circular functions: blocks with a large argument go element by element ---- */
+static void circular(int64_t n, double *y, const double *x, runs_fn *near, double (*one)(double),
+                     double (*far)(double)) {
+    enum { BLOCK = 256 };
+    for (int64_t at = 0; at < n; at += BLOCK, x += BLOCK, y += BLOCK) {
+        const int64_t m = kl_min64(n - at, BLOCK);
+        int64_t some = 0;
+        KL_EACH(i, m) some |= !(fabs(x[i]) < KL_TURNS_MAX);
+        if (some)
+            for (int64_t i = 0; i < m; i++) y[i] = (fabs(x[i]) < KL_TURNS_MAX ? one : far)(x[i]);
+        else
+            map_runs(near, m, y, x, NULL);
+    }
+}
+#define CIRCULAR(name, runs, EACH, far)                                                   \
+    RUNS(runs, EACH)                                                                      \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
+        circular(n, out, a, runs, EACH, far);                                             \
+    }
+CIRCULAR(sin_f64, sin_runs, kl_sin_f64, sin)
+CIRCULAR(cos_f64, cos_runs, kl_cos_f64, cos)
+CIRCULAR(tan_f64, tan_runs, kl_tan_f64, tan)
+
+static kl_map_fn *const maps[] = {
+    [KL_OP_EXP] = exp_f64,         [KL_OP_EXPM1] = expm1_f64,     [KL_OP_SINH] = sinh_f64,
+    [KL_OP_COSH] = cosh_f64,       [KL_OP_TANH] = tanh_f64,       [KL_OP_SIGMOID] = sigmoid_f64,
+    [KL_OP_LOG] = log_f64,         [KL_OP_LOG2] = log2_f64,       [KL_OP_LOG10] = log10_f64,
+    [KL_OP_LOG1P] = log1p_f64,     [KL_OP_ARCSINH] = arcsinh_f64, [KL_OP_ARCCOSH] = arccosh_f64,
+    [KL_OP_ARCTANH] = arctanh_f64, [KL_OP_ARCSIN] = arcsin_f64,   [KL_OP_ARCCOS] = arccos_f64,
+    [KL_OP_ARCTAN] = arctan_f64,   [KL_OP_ARCTAN2] = arctan2_f64, [KL_OP_CBRT] = cbrt_f64,
+    [KL_OP_SIN] = sin_f64,         [KL_OP_COS] = cos_f64,         [KL_OP_TAN] = tan_f64,
+};
+
+kl_map_fn *kl_cpu_float64_map(enum kl_op_id op, enum kl_dtype dtype) {
+    return dtype == KL_F64 && (size_t)op < sizeof maps / sizeof *maps ? maps[op] : NULL;
+}

@@ -1,0 +1,268 @@
+/* functions_f64.h - functions of float64, inline and without branches, so that loops over them
+ * vectorise; sums are carried with their rounding errors where those would show. Errors are in
+ * docs/numerics.md, measured by tests/backend/cpu/math/test_functions_f64.c. */
+#pragma once
+#include "backend/cpu/math/functions.h"
+
+/* The Taylor series themselves, cut off below 2^-56 of the results: in r, (exp(r) - 1 - r) / r^2 on
+ * [-ln 2 / 2, ln 2 / 2]; in r^2, (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2 / 2) / r^4 on
+ * [-pi / 4, pi / 4]; in t^2, (atan(t) / t - 1) / t^2 on [-1/4, 1/4]; in s^2,
+ * (log((1 + s) / (1 - s)) / s - 2) / s^2 on [-0.1716, 0.1716]. */
+static const double kl_exp_tail[] = {
+    1.0 / 2,     1.0 / 6,      1.0 / 24,      1.0 / 120,      1.0 / 720,       1.0 / 5040,
+    1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
+static const double kl_sin_tail[] = {
+    -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
+    -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
+static const double kl_cos_tail[] = {
+    1.0 / 24,        -1.0 / 720,         1.0 / 40320,          -1.0 / 3628800,
+    1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000, -1.0 / 6402373705728000};
+static const double kl_atan_tail[] = {-1.0 / 3,  1.0 / 5,   -1.0 / 7, 1.0 / 9,   -1.0 / 11,
+                                      1.0 / 13,  -1.0 / 15, 1.0 / 17, -1.0 / 19, 1.0 / 21,
+                                      -1.0 / 23, 1.0 / 25,  -1.0 / 27};
+static const double kl_log_tail[] = {2.0 / 3,  2.0 / 5,  2.0 / 7,  2.0 / 9,  2.0 / 11, 2.0 / 13,
+                                     2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21, 2.0 / 23};
+
+KL_INLINE double kl_clamp_f64(double x, double lo, double hi) { /* NaN stays NaN */
+    return x < lo ? lo : x > hi ? hi : x;
+}
+
+/* ---- exponentials ---- */
+#define KL_LN2_HIGH 0x1.62e42feep-1 /* 32 bits: its products with exponents are exact */
+#define KL_LN2_LOW 0x1.a39ef35793c76p-33
+
+/* exp(x) = 2^n (1 + more). */
+struct kl_exp_f64 {
+    double n, more;
+};
+KL_INLINE struct kl_exp_f64 kl_exp_reduced(double x) {
+    double n = __builtin_fma(x, KL_LOG2_E, KL_TO_INTEGER) - KL_TO_INTEGER;
+    double r = __builtin_fma(n, -KL_LN2_LOW, __builtin_fma(n, -KL_LN2_HIGH, x));
+    return (struct kl_exp_f64){n, __builtin_fma(r * r, KL_POLYNOMIAL(kl_exp_tail, r), r)};
+}
+KL_INLINE double kl_power_of_2(double n) { /* a whole number from -1022 to 1023 */
+    return kl_bits_f64(kl_f64_bits(n + (KL_TO_INTEGER + 1023)) << 52);
+}
+/* Multiplied by 2^n in two halves, of which only the second can round. */
+KL_INLINE double kl_exp_f64(double x) {
+    struct kl_exp_f64 e = kl_exp_reduced(kl_clamp_f64(x, -746, 710));
+    double half = (e.n * 0.5 + KL_TO_INTEGER) - KL_TO_INTEGER;
+    return (1 + e.more) * kl_power_of_2(half) * kl_power_of_2(e.n - half);
+}
+/* (exp(x) - 1) / 2, which is in the range where exp(x) just is not. */
+KL_INLINE double kl_expm1_half(double x) {
+    struct kl_exp_f64 e = kl_exp_reduced(kl_clamp_f64(x, -45, 711));
+    double quarter = kl_power_of_2(e.n > 1025 ? 1023 : e.n - 2);
+    double y = 2 * __builtin_fma(e.more, quarter, quarter - 0.25);
+    return e.n > 1025 ? (double)INFINITY : y;
+}
+KL_INLINE double kl_expm1_f64(double x) {
+    double y = 2 * kl_expm1_half(x);
+    return x == 0 ? x : y; /* keeps the sign of zero */
+}
+KL_INLINE double kl_sinh_f64(double x) {
+    double e = kl_expm1_half(fabs(x));
+    double y = e + e / (2 * e + 1);
+    return copysign(e < (double)INFINITY ? y : e, x);
+}
+KL_INLINE double kl_cosh_f64(double x) {
+    double e = kl_expm1_half(fabs(x));
+    return (e + 0.5) + 0.5 / (2 * e + 1);
+}
+KL_INLINE double kl_tanh_f64(double x) {
+    double e = kl_expm1_half(2 * kl_clamp_f64(fabs(x), 0, 22));
+    return copysign(e / (e + 1), x);
+}
+/* Uses exp(-|x|), so that nothing overflows and small results keep their digits. */
+KL_INLINE double kl_sigmoid_f64(double x) {
+    double e = kl_exp_f64(-fabs(x));
+    return (x < 0 ? e : 1) / (1 + e);
+}
+
+/* ---- logarithms ---- */
+/* log(1 + f) = high + low, f in [sqrt(1/2) - 1, sqrt(2) - 1]: with s = f / (2 + f) it is
+ * log((1 + s) / (1 - s)) = f - f^2 / 2 + s (f^2 / 2 + s^2 tail). */
+struct kl_log_f64 {
+    double n, high, low;
+};
+KL_INLINE struct kl_log_f64 kl_log_near(double n, double f) {
+    double s = f / (2 + f), z = s * s, half = 0.5 * f * f, high = f - half;
+    double low = ((f - high) - half) + s * (half + z * KL_POLYNOMIAL(kl_log_tail, z));
+    return (struct kl_log_f64){n, high, low};
+}
+/* x positive and finite. */
+KL_INLINE struct kl_log_f64 kl_log_any(double x) {
+    const bool small = x < 0x1p-1022;
+    struct kl_log_parts p = kl_log_split(small ? x * 0x1p54 : x);
+    return kl_log_near(small ? p.n - 54 : p.n, p.f);
+}
+/* The logarithm times `by`, where 2 has the logarithm `two`: both in two parts. */
+KL_INLINE double kl_log_joined(struct kl_log_f64 p, double by, double by_low, double two,
+                               double two_low) {
+    double y = p.high * by, more = __builtin_fma(p.high, by, -y);
+    more = __builtin_fma(p.high, by_low, __builtin_fma(p.low, by, more));
+    more = __builtin_fma(p.n, two_low, more);
+    double big = p.n * two, sum = big + y;
+    return sum + (((big - sum) + y) + more);
+}
+KL_INLINE double kl_log_natural(struct kl_log_f64 p) {
+    double big = p.n * KL_LN2_HIGH, sum = big + p.high;
+    return sum + (((big - sum) + p.high) + __builtin_fma(p.n, KL_LN2_LOW, p.low));
+}
+/* Returns y, the logarithm of x, where x is positive and finite; else the logarithm's special
+ * value. */
+KL_INLINE double kl_log_ends_f64(double x, double y) {
+    double end = x == 0 ? -(double)INFINITY : x > 0 ? (double)INFINITY : (double)NAN;
+    end = x != x ? x : end;
+    return x > 0 && x < (double)INFINITY ? y : end;
+}
+KL_INLINE double kl_log_f64(double x) {
+    return kl_log_ends_f64(x, kl_log_natural(kl_log_any(x)));
+}
+KL_INLINE double kl_log2_f64(double x) {
+    struct kl_log_f64 p = kl_log_any(x);
+    return kl_log_ends_f64(x, kl_log_joined(p, KL_LOG2_E, 0x1.777d0ffda0d24p-56, 1, 0));
+}
+KL_INLINE double kl_log10_f64(double x) {
+    struct kl_log_f64 p = kl_log_any(x);
+    return kl_log_ends_f64(x, kl_log_joined(p, KL_LOG10_E, 0x1.95355baaafad3p-57, 0x1.34413508p-2,
+                                            0x1.f79fef311f12bp-34));
+}
+/* x > -1. Where 1 + x is rounded, what it lost is added to the logarithm. */
+KL_INLINE double kl_log1p_any(double x) {
+    double u = 1 + x, lost = x < 1 ? x - (u - 1) : 1 - (u - x);
+    struct kl_log_parts p = kl_log_split(u);
+    struct kl_log_f64 l = kl_log_near(p.n, p.n == 0 ? x : p.f);
+    l.low += p.n == 0 ? 0 : lost / u;
+    return kl_log_natural(l);
+}
+KL_INLINE double kl_log1p_f64(double x) {
+    double y = kl_log1p_any(x);
+    y = x > -1 && x < (double)INFINITY ? y : kl_log_ends_f64(x + 1, y);
+    return x == 0 ? x : y;
+}
+/* From 2^28 on, the inverse hyperbolic functions are log(2 x). */
+KL_INLINE double kl_asinh_f64(double x) {
+    double a = fabs(x), b = a * a;
+    const bool large = a > 0x1p28;
+    double y = kl_log1p_any(large ? a - 1 : a + b / (1 + sqrt(1 + b))) + (large ? KL_LN2 : 0);
+    return copysign(a < (double)INFINITY ? y : a, x);
+}
+KL_INLINE double kl_acosh_f64(double x) {
+    const bool large = x > 0x1p28;
+    double d = x - 1, y = kl_log1p_any(large ? d : d + sqrt(d * (d + 2)));
+    y += large ? KL_LN2 : 0;
+    y = x < (double)INFINITY ? y : x;
+    return x >= 1 ? y : (double)NAN;
+}
+KL_INLINE double kl_atanh_f64(double x) {
+    double a = fabs(x), y = 0.5 * kl_log1p_any(2 * a / (1 - a));
+    y = a < 1 ? y : a == 1 ? (double)INFINITY : (double)NAN;
+    return copysign(a == 0 ? 0 : y, x);
+}
+
+/* ---- circular functions of |x| < KL_TURNS_MAX ---- */
+#define KL_TURNS_MAX 0x1p20
+#define KL_QUARTER_TURN 0x1.921fb54442d18p0 /* pi / 2 in three parts */
+#define KL_QUARTER_TURN_2 0x1.1a62633145c07p-54
+#define KL_QUARTER_TURN_3 -0x1.f1976b7ed8fbcp-110
+/* x = n pi / 2 + r + rest: n times the first part is exact, and so is x less that product. */
+struct kl_angle_f64 {
+    uint64_t quarters; /* the low bits of n */
+    double r, rest;
+};
+KL_INLINE struct kl_angle_f64 kl_angle_of(double x) {
+    double t = __builtin_fma(x, 2 * KL_ONE_PI, KL_TO_INTEGER), n = t - KL_TO_INTEGER;
+    double first = __builtin_fma(n, -KL_QUARTER_TURN, x);
+    double r = __builtin_fma(n, -KL_QUARTER_TURN_2, first);
+    double rest = __builtin_fma(n, -KL_QUARTER_TURN_2, first - r);
+    return (struct kl_angle_f64){kl_f64_bits(t), r, __builtin_fma(n, -KL_QUARTER_TURN_3, rest)};
+}
+KL_INLINE double kl_sin_angle(double r, double rest) {
+    double z = r * r, more = __builtin_fma(rest, __builtin_fma(z, -0.5, 1), 0);
+    double y = r + __builtin_fma(z * r, KL_POLYNOMIAL(kl_sin_tail, z), more);
+    return r == 0 ? r : y; /* keeps the sign of zero */
+}
+KL_INLINE double kl_cos_angle(double r, double rest) {
+    double z = r * r, half = 0.5 * z, near = 1 - half;
+    double more = __builtin_fma(z * z, KL_POLYNOMIAL(kl_cos_tail, z), -r * rest);
+    more += __builtin_fma(r * r, -0.5, half); /* 0 unless r * r was rounded otherwise */
+    return near + (((1 - near) - half) + more);
+}
+KL_INLINE double kl_sin_turned(double x, uint64_t quarters) {
+    struct kl_angle_f64 a = kl_angle_of(x);
+    uint64_t q = a.quarters + quarters;
+    double s = kl_sin_angle(a.r, a.rest), c = kl_cos_angle(a.r, a.rest);
+    return kl_bits_f64(kl_f64_bits(q & 1 ? c : s) ^ (q & 2) << 62);
+}
+KL_INLINE double kl_sin_f64(double x) {
+    return kl_sin_turned(x, 0);
+}
+KL_INLINE double kl_cos_f64(double x) {
+    return kl_sin_turned(x, 1);
+}
+KL_INLINE double kl_tan_f64(double x) {
+    struct kl_angle_f64 a = kl_angle_of(x);
+    double s = kl_sin_angle(a.r, a.rest), c = kl_cos_angle(a.r, a.rest);
+    return a.quarters & 1 ? -c / s : s / c;
+}
+
+/* ---- inverse circular functions ---- */
+#define KL_ANGLE_HALF 0x1.dac670561bb4fp-2 /* atan(1/2), and the rest of it */
+#define KL_ANGLE_REST 0x1.a2b7f222f65e2p-56
+/* The angle of (large, small), 0 <= small <= large: that of (1, c) for the c in {0, 1/2, 1} nearest
+ * to small / large, and what is left, whose tangent is at most 1/4. */
+KL_INLINE double kl_angle_unit(double small, double large) {
+    double down = large > 0x1p1000 ? 0.25 : 1; /* or a sum would overflow */
+    double top = small < (double)INFINITY ? 0 : 1;
+    double y = large < (double)INFINITY ? small * down : top;
+    double x = large < (double)INFINITY ? large * down : 1;
+    x = large == 0 ? 1 : x;
+    double first = y > 0.25 * x ? 1 : 0, second = y > 0.75 * x ? 1 : 0;
+    double c = 0.5 * (first + second);
+    double t = __builtin_fma(-c, x, y) / __builtin_fma(c, y, x), z = t * t;
+    /* The angles of 1/2 and of 1, the second as a difference, which is exact. */
+    double high = first * KL_ANGLE_HALF + second * (KL_PI / 4 - KL_ANGLE_HALF);
+    double low = first * KL_ANGLE_REST + second * (KL_PI_REST / 4 - KL_ANGLE_REST);
+    return high + (__builtin_fma(t * z, KL_POLYNOMIAL(kl_atan_tail, z), low) + t);
+}
+KL_INLINE double kl_atan2_f64(double y, double x) {
+    double ax = fabs(x), ay = fabs(y);
+    double a = kl_angle_unit(ax < ay ? ax : ay, ax < ay ? ay : ax);
+    a = ax < ay ? (KL_PI / 2 - a) + KL_PI_REST / 2 : a;
+    a = kl_f64_bits(x) >> 63 ? (KL_PI - a) + KL_PI_REST : a;
+    return x != x || y != y ? x + y : copysign(a, y);
+}
+KL_INLINE double kl_atan_f64(double x) {
+    return kl_atan2_f64(x, 1);
+}
+KL_INLINE double kl_asin_f64(double x) {
+    return kl_atan2_f64(x, sqrt((1 - x) * (1 + x)));
+}
+KL_INLINE double kl_acos_f64(double x) {
+    return kl_atan2_f64(sqrt((1 - x) * (1 + x)), x);
+}
+
+/* ---- cube roots ---- */
+/* As kl_cbrt_f32 up to 45 bits; then the root is cut to 26 bits, so that its square is exact, and
+ * corrected once more. */
+KL_INLINE double kl_cbrt_f64(double x) {
+    enum { MOVED = 715094163 }; /* two thirds of the bias, less what makes the error smallest */
+    double size = fabs(x);
+    const bool ordinary = (size != 0) & (size < (double)INFINITY);
+    double scale = size < 0x1p-1022 ? 0x1p54 : 1, back = size < 0x1p-1022 ? 0x1p-18 : 1;
+    scale = size > 0x1p1000 ? 0x1p-54 : scale; /* or the cube would overflow */
+    back = size > 0x1p1000 ? 0x1p18 : back;
+    double a = size * scale;
+    a = ordinary ? a : 1; /* no denormals on the way: they are slow */
+    uint32_t high = (uint32_t)(kl_f64_bits(a) >> 32) / 3 + MOVED;
+    double y = kl_bits_f64((uint64_t)high << 32);
+    for (int i = 0; i < 2; i++) {
+        double cube = y * y * y;
+        y *= (cube + 2 * a) / (2 * cube + a);
+    }
+    y = kl_bits_f64(kl_f64_bits(y) & ~((UINT64_C(1) << 27) - 1));
+    double r = a / (y * y);
+    y = __builtin_fma(y, (r - y) / (2 * y + r), y) * back;
+    return ordinary ? copysign(y, x) : x;
+}
