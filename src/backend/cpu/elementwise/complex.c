@@ -81,33 +81,20 @@ KL_MAP_1(arctan_c64, struct kl_c64, struct kl_c64, kl_c64_arctan)
 KL_MAP_1(arcsinh_c64, struct kl_c64, struct kl_c64, kl_c64_arcsinh)
 KL_MAP_1(arccosh_c64, struct kl_c64, struct kl_c64, kl_c64_arccosh)
 KL_MAP_1(arctanh_c64, struct kl_c64, struct kl_c64, kl_c64_arctanh)
-KL_MAP_2(power_c64, struct kl_c64, kl_c64_power)
 KL_MAP_2(logaddexp_c64, struct kl_c64, kl_c64_logaddexp)
 
 static kl_map_fn *const maps[] = {
-    [KL_OP_ABS] = abs_c64,
-    [KL_OP_EXP] = exp_c64,
-    [KL_OP_LOG] = log_c64,
-    [KL_OP_LOG1P] = log1p_c64,
-    [KL_OP_LOG2] = log2_c64,
-    [KL_OP_LOG10] = log10_c64,
-    [KL_OP_SQRT] = sqrt_c64,
-    [KL_OP_RSQRT] = rsqrt_c64,
-    [KL_OP_SIGN] = sign_c64,
-    [KL_OP_SIN] = sin_c64,
-    [KL_OP_COS] = cos_c64,
-    [KL_OP_TAN] = tan_c64,
-    [KL_OP_SINH] = sinh_c64,
-    [KL_OP_COSH] = cosh_c64,
-    [KL_OP_TANH] = tanh_c64,
-    [KL_OP_ARCSIN] = arcsin_c64,
-    [KL_OP_ARCCOS] = arccos_c64,
-    [KL_OP_ARCTAN] = arctan_c64,
-    [KL_OP_ARCSINH] = arcsinh_c64,
-    [KL_OP_ARCCOSH] = arccosh_c64,
-    [KL_OP_ARCTANH] = arctanh_c64,
-    [KL_OP_POWER] = power_c64,
-    [KL_OP_LOGADDEXP] = logaddexp_c64,
+    [KL_OP_ABS] = abs_c64,         [KL_OP_EXP] = exp_c64,
+    [KL_OP_LOG] = log_c64,         [KL_OP_LOG1P] = log1p_c64,
+    [KL_OP_LOG2] = log2_c64,       [KL_OP_LOG10] = log10_c64,
+    [KL_OP_SQRT] = sqrt_c64,       [KL_OP_RSQRT] = rsqrt_c64,
+    [KL_OP_SIGN] = sign_c64,       [KL_OP_SIN] = sin_c64,
+    [KL_OP_COS] = cos_c64,         [KL_OP_TAN] = tan_c64,
+    [KL_OP_SINH] = sinh_c64,       [KL_OP_COSH] = cosh_c64,
+    [KL_OP_TANH] = tanh_c64,       [KL_OP_ARCSIN] = arcsin_c64,
+    [KL_OP_ARCCOS] = arccos_c64,   [KL_OP_ARCTAN] = arctan_c64,
+    [KL_OP_ARCSINH] = arcsinh_c64, [KL_OP_ARCCOSH] = arccosh_c64,
+    [KL_OP_ARCTANH] = arctanh_c64, [KL_OP_LOGADDEXP] = logaddexp_c64,
 };
 
 kl_map_fn *kl_cpu_complex_map(enum kl_op_id op, enum kl_dtype dtype) {

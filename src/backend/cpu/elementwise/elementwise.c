@@ -125,10 +125,13 @@ static kl_map_fn *map_of(enum kl_op_id op, int n_in, enum kl_dtype dtype, bool *
         kl_cpu_unary_map,    kl_cpu_transcendental_map, kl_cpu_float64_map, kl_cpu_complex_map,
         kl_cpu_rounding_map, kl_cpu_bitwise_map,        kl_cpu_half_map};
     static finder *const of_several[] = {
-        kl_cpu_binary_map,   kl_cpu_transcendental_map, kl_cpu_float64_map, kl_cpu_complex_map,
-        kl_cpu_division_map, kl_cpu_bitwise_map,        kl_cpu_half_map};
-    enum { FINDERS = sizeof of_one / sizeof *of_one };
-    for (int k = 0; k < FINDERS; k++) {
+        kl_cpu_binary_map, kl_cpu_transcendental_map, kl_cpu_float64_map, kl_cpu_complex_map,
+        kl_cpu_power_map,  kl_cpu_division_map,       kl_cpu_bitwise_map, kl_cpu_half_map};
+    enum {
+        OF_ONE = sizeof of_one / sizeof *of_one,
+        OF_SEVERAL = sizeof of_several / sizeof *of_several
+    };
+    for (int k = 0; k < (n_in == 1 ? OF_ONE : OF_SEVERAL); k++) {
         kl_map_fn *map = (n_in == 1 ? of_one : of_several)[k](op, dtype);
         if (map) return map;
     }

@@ -15,6 +15,7 @@ kl_map_fn *kl_cpu_transcendental_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_rounding_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_division_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_float64_map(enum kl_op_id op, enum kl_dtype dtype);
+kl_map_fn *kl_cpu_power_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_complex_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_bitwise_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_half_map(enum kl_op_id op, enum kl_dtype dtype);

@@ -113,7 +113,16 @@ struct kl_c64 kl_c64_log1p(struct kl_c64 a) {
     return narrow(log1p_of(widen(a)));
 }
 
+/* The square, or the cube, of a finite number, in double. */
+static struct kl_c64 small_power(struct kl_c64 a, bool cube) {
+    double x = a.re, y = a.im, re = (x - y) * (x + y), im = 2 * x * y;
+    if (!cube) return (struct kl_c64){(float)re, (float)im};
+    return (struct kl_c64){(float)(re * x - im * y), (float)(re * y + im * x)};
+}
+
 struct kl_c64 kl_c64_power(struct kl_c64 a, struct kl_c64 b) {
+    const bool small = b.im == 0 && (b.re == 2 || b.re == 3);
+    if (small && isfinite(a.re) && isfinite(a.im)) return small_power(a, b.re == 3);
     if (b.re == 0 && b.im == 0) return (struct kl_c64){1, 0};
     if (a.re == 0 && a.im == 0) return b.re > 0 ? (struct kl_c64){0, 0} : (struct kl_c64){NAN, NAN};
     double r = log_abs(a), t = atan2(a.im, a.re), x = b.re, y = b.im;

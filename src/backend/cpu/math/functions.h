@@ -178,10 +178,30 @@ static inline float kl_expm1_f32(float x) {
     float y = (float)kl_expm1_wide((double)kl_clamp_f32(x, -110, 90));
     return x == 0 ? x : y; /* keeps the sign of zero */
 }
+/* In float32 throughout, for twice the lanes. With e = exp(-|x|) it is e / (1 + e) or 1 / (1 + e);
+ * e is kept times 2^64, so that it is normal, as a sum and its rounding error, and so is 1 + e; the
+ * quotient is corrected by what it leaves. */
 static inline float kl_sigmoid_f32(float x) {
-    float down = kl_clamp_f32(x > 0 ? -x : x, -110, 0);
-    double e = kl_exp_wide((double)down);
-    return kl_quotient(x > 0 ? 1 : e, 1 + e);
+    float c = kl_clamp_f32(x > 0 ? -x : x, -105, 0);
+    float t = __builtin_fmaf(c, KL_LOG2_E_F32, KL_EXP_BASE + 64), n = t - (KL_EXP_BASE + 64);
+    float first = __builtin_fmaf(n, -KL_LN2_F32, c); /* exact */
+    float r = __builtin_fmaf(n, -KL_LN2_REST_F32, first);
+    float more = __builtin_fmaf(n, -KL_LN2_REST_F32, first - r), square = r * r;
+    float q = kl_exp_of_r[6];
+#pragma GCC unroll 4
+    for (int i = 5; i >= 2; i--) q = __builtin_fmaf(q, r, kl_exp_of_r[i]);
+    more = __builtin_fmaf(square, q, more);
+    /* 1 + r + more = high + low */
+    float one = 1 + r, high = one + more, low = (one - high) + (more + ((1 - one) + r));
+    float power = kl_bits_f32(kl_f32_bits(t) << 23);
+    high *= power;
+    low *= power;
+    float sum = __builtin_fmaf(high, 0x1p-64f, 1);
+    float rest = __builtin_fmaf(high, 0x1p-64f, 1 - sum) + low * 0x1p-64f;
+    float inverse = 1 / sum, num = x > 0 ? 1 : high, num_low = x > 0 ? 0 : low;
+    float near = num * inverse;
+    float left = __builtin_fmaf(-near, sum, num) + __builtin_fmaf(-near, rest, num_low);
+    return __builtin_fmaf(left, inverse, near) * (x > 0 ? 1 : 0x1p-64f);
 }
 static inline float kl_sinh_f32(float x) {
     double e = kl_expm1_wide((double)kl_clamp_f32(fabsf(x), 0, 90));
@@ -268,17 +288,20 @@ static inline float kl_atanh_f32(float x) {
 }
 
 /* ---- powers ---- */
-/* The result is right as long as |y log2 x| is at most about 1000 times the value that
- * overflows. */
-static inline float kl_pow_f32(float x, float y) {
-    double ax = (double)fabsf(x);
-    struct kl_log_parts p = kl_log_split(ax);
+/* |x|^y for x and y that are finite and x that is not 0. The result is right as long as |y log2 x|
+ * is at most about 1000 times the value that overflows. */
+KL_INLINE float kl_pow_ordinary_f32(float x, float y) {
+    struct kl_log_parts p = kl_log_split((double)fabsf(x));
     double log2x = __builtin_fma(p.f * KL_POLYNOMIAL(kl_log1p_over_f_fine, p.f), KL_LOG2_E, p.n);
     double e = (double)y * log2x;
     e = e < -160 ? -160 : e > 160 ? 160 : e;
     double t = e + (KL_TO_INTEGER + 1023), n = t - (KL_TO_INTEGER + 1023), r = (e - n) * KL_LN2;
     double m = r * KL_POLYNOMIAL(kl_expm1_over_r_fine, r), s = kl_bits_f64(kl_f64_bits(t) << 52);
-    float z = (float)__builtin_fma(m, s, s);
+    return (float)__builtin_fma(m, s, s);
+}
+KL_INLINE float kl_pow_f32(float x, float y) {
+    double ax = (double)fabsf(x);
+    float z = kl_pow_ordinary_f32(x, y);
     /* Whether y is an integer, and an odd one. In double, y / 2 is exact for every float32 y; from
      * 2^24 on all y are even. */
     double half = (double)y * 0.5;
