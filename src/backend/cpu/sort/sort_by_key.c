@@ -168,7 +168,8 @@ static void spread_part(void *arg, int64_t part) {
     struct split *s = arg;
     int64_t n;
     const char *x = part_of(s, part, &n);
-    bool large = s->n * sorts[s->kind].bytes >= NONTEMPORAL_FROM;
+    /* A bucket that is split again need not begin where a cache line does. */
+    bool large = s->n * sorts[s->kind].bytes >= NONTEMPORAL_FROM && (uintptr_t)s->to % KL_LINE == 0;
     spread_fn *spread = large ? sorts[s->kind].spread_nontemporal : sorts[s->kind].spread;
     spread(x, n, s->base, s->shift, s->mask, s->bucket, s->places[part], s->to);
 }
