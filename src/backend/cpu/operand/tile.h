@@ -101,6 +101,9 @@ static inline void kl_run_tasks(const struct kl_launch *l, int64_t n,
 static inline int64_t kl_min64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
+static inline int64_t kl_max64(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
 static inline int64_t kl_ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }

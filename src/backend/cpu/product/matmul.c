@@ -11,6 +11,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/product/matvec.h"
 #include "backend/cpu/product/products.h"
+#include "backend/cpu/operand/patch.h"
 #include "backend/cpu/operand/scratch.h"
 #include "base/alloc.h"
 
@@ -32,12 +33,16 @@ static inline struct kl_c64 c64_madd(struct kl_c64 c, struct kl_c64 a, struct kl
 
 enum {
     FEW = 8, /* with fewer rows than this, the matrix is not packed */
+    /* The same with at most NARROW rows and columns, where at least DEEP products are added up. */
+    NARROW = 16,
+    DEEP = 512,
     /* Products with at most this many rows, columns and depth are not packed. */
     SMALL = 64,
     /* The same where operands and result are used in place: a batch of 64 x 128 x 64. */
     SMALL_DEPTH = 128,
     MOST_SMALL = 1 << 19,    /* multiply-adds */
-    VEC_COLS = 1024,         /* the fewest columns of a task for such products */
+    VEC_COLS = 1024,         /* the fewest columns of a task for such products; a quarter of it */
+    VEC_TASKS = 8,           /* where there would be fewer tasks than this */
     PARALLEL_FROM = 1 << 18, /* multiply-adds from which on several threads compute a product */
     PHASES_FROM = 1 << 21,   /* multiply-adds from which on threads share the phases of one row */
     MOST_PHASES = 1 << 20,   /* the most bytes of the sums of phases */
@@ -77,18 +82,68 @@ static bool is_small(const struct kl_product *j) {
            all_in_place(j);
 }
 
+/* Whether products follow each other in memory, and each row of a result is a vector at most, or
+ * whole vectors, but something must be converted, or rows are shorter than a vector. */
+static bool is_packed(const struct kl_product *j) {
+    const int64_t lanes = KL_VECTOR / j->bytes;
+    return j->batches > 1 && j->a->layout & KL_ROW_CONTIGUOUS && j->b->layout & KL_ROW_CONTIGUOUS &&
+           j->a->size == j->batches * j->m * j->k && j->b->size == j->batches * j->k * j->n &&
+           (j->n < lanes || (j->n % lanes == 0 && !all_in_place(j)));
+}
+
+/* Computes `count` products that follow each other in memory, in the room of a, b and c. Where rows
+ * are shorter than a vector, the kernel reads what follows a row, and writes what the next row then
+ * overwrites. */
+static void small_packed(const struct kl_product *j, int64_t first, int64_t count, char *a, char *b,
+                         char *c) {
+    const struct kl_arg *out = j->l->out;
+    const int64_t left_size = j->m * j->k, right_size = j->k * j->n, size = j->m * j->n;
+    const int64_t pitch = kl_round_up(j->n, KL_VECTOR / j->bytes), beyond = pitch - j->n;
+    const char *left = kl_element(j->a, first * left_size);
+    const char *right = kl_element(j->b, first * right_size);
+    const bool direct = out->dtype == j->type;
+    char *stored = (char *)out->data + first * size * (int64_t)kl_dtype_size(out->dtype);
+    char *to = direct ? stored : c;
+    if (j->a->dtype != j->type) {
+        kl_convert(j->type, a, j->a->dtype, left, count * left_size);
+        left = a;
+    }
+    if (j->b->dtype != j->type || (first + count) * right_size + beyond > j->b->size) {
+        kl_convert(j->type, b, j->b->dtype, right, count * right_size);
+        memset(b + count * right_size * j->bytes, 0, KL_VECTOR);
+        right = b;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        /* what is beyond the last row belongs to another task */
+        const bool last = direct && beyond && i + 1 == count;
+        char *at = to + i * size * j->bytes, *result = last ? c : at;
+        (j->type == KL_F32 ? kl_small_f32 : kl_small_f64)(
+            j->m, pitch, j->k, left + i * left_size * j->bytes, j->k, 1,
+            right + i * right_size * j->bytes, j->n, result, j->n);
+        if (last) memcpy(at, c, (size_t)(size * j->bytes));
+    }
+    if (!direct) kl_convert(out->dtype, stored, j->type, c, count * size);
+}
+
 /* A task is several products. Operands are read in place, and results written in place, where they
  * have the compute type; but rows of b and of the result must be whole vectors. */
 static void small_task(void *arg, int64_t task) {
     struct kl_product *j = arg;
-    enum { SOME = 32 };
+    enum { SOME = 32, ROOM = SMALL * SMALL };
     const struct kl_arg *out = j->l->out;
-    _Alignas(64) char a[SMALL * SMALL * 8], b[SMALL * SMALL * 8], c[SMALL * SMALL * 8];
+    _Alignas(64) char a[ROOM * 8], b[ROOM * 8 + KL_VECTOR], c[ROOM * 8 + KL_VECTOR];
     int64_t last = kl_min64((task + 1) * j->batches_each, j->batches), offsets[2][SOME];
     int64_t pitch = kl_round_up(j->n, KL_VECTOR / j->bytes);
     bool a_in_place = j->a->dtype == j->type;
     bool b_in_place = j->b->dtype == j->type && pitch == j->n && j->b_col == 1;
     bool c_in_place = out->dtype == j->type && pitch == j->n;
+    if (is_packed(j)) {
+        const int64_t most = kl_max64(j->m * j->k, kl_max64(j->k, j->m) * j->n);
+        const int64_t fit = kl_max64(ROOM / most, 1);
+        for (int64_t batch = task * j->batches_each; batch < last; batch += fit)
+            small_packed(j, batch, kl_min64(fit, last - batch), a, b, c);
+        return;
+    }
     if (pitch > j->n) memset(b, 0, (size_t)(j->k * pitch * j->bytes));
     for (int64_t batch = task * j->batches_each; batch < last; batch += SOME) {
         int64_t some = kl_min64(SOME, last - batch);
@@ -123,6 +178,12 @@ static void gather_columns(const struct kl_product *j, int64_t offset, int64_t c
                     j->b_col * item);
 }
 
+/* The same where columns are few and rows contiguous: columns become contiguous. */
+static void turn_columns(const struct kl_product *j, int64_t offset, int64_t cols, char *to) {
+    const int item = (int)kl_dtype_size(j->b->dtype);
+    kl_cpu_transpose(item, to, j->k * item, kl_element(j->b, offset), j->b_row * item, j->k, cols);
+}
+
 /* A row of a, which has any strides, in the compute type. */
 static void row_as_computed(const struct kl_product *j, int64_t offset, char *to) {
     const int item = (int)kl_dtype_size(j->a->dtype);
@@ -135,10 +196,31 @@ static void row_as_computed(const struct kl_product *j, int64_t offset, char *to
     }
 }
 
+/* The rows of a, in the compute type, one after another. */
+static void rows_as_computed(const struct kl_product *j, int64_t offset, int64_t m, char *to) {
+    const int64_t item = (int64_t)kl_dtype_size(j->a->dtype), line = j->k * j->bytes;
+    enum { PART = KL_TILE / 2 };
+    if (j->a_row != 1 || j->a_col == 1 || m > NARROW) {
+        for (int64_t i = 0; i < m; i++) row_as_computed(j, offset + i * j->a_row, to + i * line);
+        return;
+    }
+    _Alignas(64) char turned[NARROW * PART * 8]; /* a is stored by columns */
+    for (int64_t k = 0; k < j->k; k += PART) {
+        const int64_t n = kl_min64(PART, j->k - k);
+        kl_cpu_transpose((int)item, turned, n * item, kl_element(j->a, offset + k * j->a_col),
+                         j->a_col * item, n, m);
+        for (int64_t i = 0; i < m; i++)
+            kl_convert(j->type, to + i * line + k * j->bytes, j->a->dtype, turned + i * n * item,
+                       n);
+    }
+}
+
 static void vector_task(void *arg, int64_t task) {
     struct kl_product *j = arg;
     struct kl_place p = kl_place_of(j, task);
-    bool dots = j->b_row == 1 && j->b_col != 1, in_place = j->b_row == 1 || j->b_col == 1;
+    const bool narrow = j->b_col == 1 && j->b_row != 1 && p.n <= NARROW && j->k > NARROW;
+    bool dots = narrow || (j->b_row == 1 && j->b_col != 1);
+    bool in_place = !narrow && (j->b_row == 1 || j->b_col == 1);
     int item = (int)kl_dtype_size(j->b->dtype);
     bool a_in_place = j->a->dtype == j->type && j->a_col == 1;
     size_t rows_bytes = a_in_place ? 0 : (size_t)kl_round_up(p.m * j->k * j->bytes, 64);
@@ -152,12 +234,11 @@ static void vector_task(void *arg, int64_t task) {
     const char *b = kl_element(j->b, p.b + p.col * j->b_col);
     int64_t line = dots ? j->b_col : j->b_row;
     if (!in_place) {
-        gather_columns(j, p.b + p.col * j->b_col, p.n, out + out_bytes);
+        (narrow ? turn_columns : gather_columns)(j, p.b + p.col * j->b_col, p.n, out + out_bytes);
         b = out + out_bytes;
-        line = p.n;
+        line = narrow ? j->k : p.n;
     }
-    for (int64_t i = 0; !a_in_place && i < p.m; i++)
-        row_as_computed(j, p.a + i * j->a_row, rows + i * j->k * j->bytes);
+    if (!a_in_place) rows_as_computed(j, p.a, p.m, rows);
     const char *a = a_in_place ? kl_element(j->a, p.a) : rows;
     kl_cpu_few_rows(dots, j->b->dtype, p.m, j->k, p.n, a, a_in_place ? j->a_row : j->k, b, line,
                     out, p.n);
@@ -284,13 +365,16 @@ int kl_cpu_matmul(struct kl_launch *l) {
         j.rows = j.m;
         j.cols = j.n;
         j.batches_each = PARALLEL_FROM / 4 / (j.m * j.n * (j.k + 1)) + 1;
-    } else if (j.m < FEW || j.n < FEW) {
+    } else if (j.m < FEW || j.n < FEW || (j.m <= NARROW && j.n <= NARROW && j.k >= DEEP)) {
         task = vector_task;
         if (j.n < j.m) transpose_job(&j);
         j.rows = j.m;
-        /* Tasks of about PARALLEL_FROM multiply-adds, which read long parts of rows. */
+        /* Tasks of about PARALLEL_FROM multiply-adds, which read long parts of rows, unless that
+         * would leave threads without work. */
+        const int64_t part = kl_max64(kl_min64(j.n / VEC_TASKS, VEC_COLS), VEC_COLS / 4);
         j.cols = kl_round_up(PARALLEL_FROM / (j.m * j.k + 1) + 1,
-                             j.b_row == 1 && j.b_col != 1 ? VEC_COLS / 16 : VEC_COLS);
+                             j.b_row == 1 && j.b_col != 1 ? VEC_COLS / 16
+                                                          : kl_round_up(part, VEC_COLS / 16));
     }
     bool big = (double)out->size * (double)j.k >= PARALLEL_FROM;
     struct kl_launch alone = {.parallel = big ? l->parallel : NULL};

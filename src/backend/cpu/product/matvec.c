@@ -62,7 +62,8 @@ HALVED_BY_TRANSPOSING(halved_f64, f64)
 #define COMPUTE f32
 #define SHARES SHARE_ROWS
 /* defines dots_run_f32, dots_f32, add_rows_f32, sums_f32, phase_f32, dots1_f32, sums1_f32, few_f32,
- * dots4_f32, sums4_f32 */
+ * dots2_f32, sums2_f32, dots3_f32,
+ * sums3_f32, dots4_f32, sums4_f32 */
 #include "backend/cpu/product/matvec.inc"
 #define T float
 #define S uint16_t
@@ -71,7 +72,8 @@ HALVED_BY_TRANSPOSING(halved_f64, f64)
 #define COMPUTE f32
 #define SHARES SHARE_ROWS
 /* defines dots_run_f16, dots_f16, add_rows_f16, sums_f16, phase_f16, dots1_f16, sums1_f16, few_f16,
- * dots4_f16, sums4_f16 */
+ * dots2_f16, sums2_f16, dots3_f16,
+ * sums3_f16, dots4_f16, sums4_f16 */
 #include "backend/cpu/product/matvec.inc"
 #define T float
 #define S uint16_t
@@ -80,7 +82,8 @@ HALVED_BY_TRANSPOSING(halved_f64, f64)
 #define COMPUTE f32
 #define SHARES SHARE_ROWS
 /* defines dots_run_bf16, dots_bf16, add_rows_bf16, sums_bf16, phase_bf16, dots1_bf16, sums1_bf16,
- * few_bf16, dots4_bf16, sums4_bf16 */
+ * few_bf16, dots2_bf16, sums2_bf16, dots3_bf16,
+ * sums3_bf16, dots4_bf16, sums4_bf16 */
 #include "backend/cpu/product/matvec.inc"
 #define T double
 #define S double

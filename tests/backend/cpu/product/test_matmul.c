@@ -146,7 +146,8 @@ static void b_read_in_place(void **state) {
 static void batches(void **state) {
     static const int sizes[][4] = {{3, 130, 300, 256}, {20, 130, 300, 32}, {3, 9, 70, 65},
                                    {40, 16, 16, 16},   {3, 9, 5, 3},       {5, 64, 128, 64},
-                                   {3, 61, 127, 48},   {3, 21, 100, 112}};
+                                   {3, 61, 127, 48},   {3, 21, 100, 112},  {900, 4, 4, 4},
+                                   {300, 7, 5, 11},    {900, 1, 3, 15},    {300, 16, 16, 32}};
     EACH_TYPE(t)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         /* Bit 0: all share matrix a; bit 1: all share matrix b. */
@@ -156,14 +157,18 @@ static void batches(void **state) {
             int64_t item = (int64_t)kl_dtype_size(*t), a_size = (int64_t)m * k,
                     b_size = (int64_t)k * cols, c_size = (int64_t)m * cols;
             char *a = malloc((size_t)(n * a_size * item)), *b = malloc((size_t)(n * b_size * item));
-            char *c = malloc((size_t)(n * c_size * item)), *alone = malloc((size_t)(c_size * item));
+            enum { AFTER = 64 }; /* bytes after the last result, which stay as they are */
+            char *c = malloc((size_t)(n * c_size * item) + AFTER),
+                 *alone = malloc((size_t)(c_size * item));
             fill(a, *t, n * a_size, 3);
             fill(b, *t, n * b_size, 4);
             struct operand x, y, z;
             strided_operand(&x, a, *t, DIMS(n, m, k), STRIDES(one & 1 ? 0 : a_size, k, 1));
             strided_operand(&y, b, *t, DIMS(n, k, cols), STRIDES(one & 2 ? 0 : b_size, cols, 1));
-            memset(c, 0xAB, (size_t)(n * c_size * item));
+            memset(c, 0xAB, (size_t)(n * c_size * item) + AFTER);
             RUN(KL_OP_MATMUL, NULL, dense(&z, c, *t, DIMS(n, m, cols)), IN(&x, &y), true);
+            for (int k_after = 0; k_after < AFTER; k_after++)
+                assert_int_equal((unsigned char)c[n * c_size * item + k_after], 0xAB);
             for (int l = 0; l < n; l++) {
                 dense(&x, a + (one & 1 ? 0 : l) * a_size * item, *t, DIMS(m, k));
                 dense(&y, b + (one & 2 ? 0 : l) * b_size * item, *t, DIMS(k, cols));
@@ -211,6 +216,14 @@ static void few_rows(void **state) {
         product(*t, 5, 37, 66, false);
         product(*t, 40, 19, 7, false);
         product(*t, 3, 16, 16, false);
+        product(*t, 2, 300, 1300, *t != KL_C64);
+        product(*t, 3, 300, 1300, *t != KL_C64);
+        product(*t, 6, 300, 1300, *t != KL_C64);
+        /* few rows and columns, and long sums */
+        product(*t, 2, 40, 3, false);
+        product(*t, 3, 5001, 2, false);
+        product(*t, 8, 3000, 13, false);
+        product(*t, 16, 2048, 16, false);
     }
     /* Whole rows times a row-major matrix, which is computed in phases; then the layouts above. */
     for (int v = 0; v < kl_cpu_n_variants(); v++) {
