@@ -179,6 +179,9 @@ enum { KP_MAX_NESTING = 32 }; /* of lists, and axes of a buffer */
  * is made while a function is traced, and no device's work is waited for. */
 int kp_constant(mlx_array *out, mlx_array a, mlx_dtype to);
 /* An array of an object with a buffer; -1 with an exception when it has none. */
+/* Makes an array of a list of Python's own floats or ints, in float32 or int32. Returns 1, 0 where
+ * the list has something else or another dtype is wanted, or -1 with an exception. */
+int kp_quick_list(mlx_array *out, PyObject *o, const mlx_dtype *dtype);
 int kp_buffer_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype);
 /* Numbers of others, as a buffer or DLPack has them, are checked before they are believed.
  * kp_count: the number of elements; false where an extent is negative or the bytes do not fit into

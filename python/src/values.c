@@ -335,6 +335,8 @@ static bool narrow(char *data, size_t n, mlx_dtype from, mlx_dtype to) {
 
 static int list_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
     struct list l = {.ndim = 0};
+    const int made = kp_quick_list(out, o, dtype);
+    if (made) return made > 0 ? 0 : -1;
     if (look(&l, o, 0)) return -1;
     if (l.arrays) { /* a float that becomes float64 does not become float32 before */
         const mlx_dtype *weak = dtype && *dtype == MLX_FLOAT64 ? dtype : NULL;

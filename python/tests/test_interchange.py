@@ -48,6 +48,50 @@ def test_layouts_of_numpy(view):
     assert np.array(mx.array(x)).tolist() == x.tolist()
 
 
+@pytest.mark.parametrize("dtype", "bool uint8 int16 float16 float32 int64 float64 complex64 complex128".split())
+def test_large_views_of_numpy(dtype):
+    """Rows and columns beyond the squares in which they are read, and numbers at odd addresses."""
+    x = (np.arange(70 * 45 * 3).reshape(70, 45, 3) % 251).astype(dtype)
+    views = [x, x.T, x[::-1], x[:, ::-1], x[..., ::-1], x[::3, 1::2], x.swapaxes(1, 2), x[:, :, 0].T, x[:, 0, 0], x[0, ::-1, 1], np.broadcast_to(x[:1], (4, 45, 3))]
+    for v in views:
+        made = mx.array(v)
+        assert made.shape == v.shape
+        assert np.array_equal(np.array(made), v.astype({"float64": "float32", "complex128": "complex64"}.get(dtype, dtype)))
+    packed = np.frombuffer(b"." + x.tobytes(), np.dtype({"names": ["x"], "formats": [x.dtype], "offsets": [1], "itemsize": 1 + x.itemsize}), count=1)["x"]
+    assert np.array_equal(np.array(mx.array(packed)), x.ravel()[:1].astype(np.array(mx.array(x)).dtype))
+
+
+def test_bools_that_are_not_plain():
+    for at in (0, 7, 8, 20):
+        data = np.zeros(21, np.uint8)
+        data[at] = 2
+        assert mx.array(data.view(bool)).tolist() == [i == at for i in range(21)]
+
+
+def test_lists_of_numbers():
+    """Lists of floats or ints alone are read in another way than others; all give what NumPy gives."""
+
+    class Number(float):
+        pass
+
+    lists = [[1.5, 2.5], [1, 2, 3], ((1, 2), [3, 4]), [[1.0], [2.0]], [[[1, -(2**31)]], [[2**31 - 1, 4]]], [1.0, 2], [1, 2.0], [True, 1], [1, True], [1, 2**40], [2**40, 1], [1.0, Number(2)],
+             [Number(1), 2.0], [[1, 2], [3, 4.5]], [[1.5, 2.5], [3, 4]], [0.1] * 100, [list(range(i, i + 7)) for i in range(9)], [float("inf"), float("nan"), 1e300, -0.0]]
+    for x in lists:
+        made, want = mx.array(x), np.array(x)
+        with np.errstate(over="ignore"):
+            want = want.astype({"f": np.float32, "i": np.int32 if abs(want.max()) < 2**31 or abs(want.min()) == 2**31 else np.int64, "b": bool}[want.dtype.kind])
+        assert np.array(made).dtype == want.dtype and np.array(made).tobytes() == want.tobytes(), x
+        with np.errstate(over="ignore"):
+            assert np.array_equal(np.array(mx.array(x, mx.float16)), want.astype(np.float16), equal_nan=True)
+    for x in ([1.0, [2.0]], [[1.0], 2.0], [[1, 2], [3]], [[1], [2, 3]], [[1.0, 2.0], (3.0,)], [[], [1]]):
+        with pytest.raises(ValueError, match="do not have one length at each level"):
+            mx.array(x)
+    with pytest.raises(ValueError, match="got a str"):
+        mx.array([1.0, "x"])
+    with pytest.raises(OverflowError):
+        mx.array([1, 2**70])
+
+
 def test_array_copies_what_it_takes():
     x = np.array([1, 2])
     made = mx.array(x)
