@@ -787,7 +787,8 @@ def convolutions():
     """PyTorch's tensors are channels first, in the better of both memory formats for each case."""
     if not hasattr(lib, "mlx_conv_general"):
         return
-    pairs = ((1, 2048, 64), (64, 5, 64), 2, 1, "channels first"), ((56, 56, 64), (64, 3, 3, 64), 1, 1, "channels last"), ((56, 56, 256), (256, 3, 3, 1), 1, 256, "channels last"), ((56, 56, 64), (64, 1, 1, 64), 0, 1, "channels last")
+    pairs = ((1, 2048, 64), (64, 5, 64), 2, 1, "channels first"), ((56, 56, 64), (64, 3, 3, 64), 1, 1, "channels last"), ((56, 56, 256), (256, 3, 3, 1), 1, 256, "channels last"), ((56, 56, 64), (64, 1, 1, 64), 0, 1, "channels last"), \
+        ((28, 28, 128), (128, 3, 3, 4), 1, 32, "channels last"), ((56, 56, 64), (1, 3, 3, 64), 1, 1, "channels last"), ((56, 56, 32), (32, 11, 11, 32), 5, 1, "channels last")
     for dims, kernel, pad, groups, layout in pairs:
         dims = dims[1:] if dims[0] == 1 else dims
         n = len(dims) - 1
@@ -799,7 +800,7 @@ def convolutions():
             one, by = ints(1), ints(pad)
             lists = (one, C.c_size_t(1), by, C.c_size_t(1), by, C.c_size_t(1), one, C.c_size_t(1), one, C.c_size_t(1))
             flops = 2 * 8 * math.prod(dims[:-1]) * math.prod(kernel)
-            case(f"conv{n}d 8x{'x'.join(map(str, dims))} to {kernel[0]}, k{kernel[1]}{', depthwise' if groups > 1 else ''} {dtype}",
+            case(f"conv{n}d 8x{'x'.join(map(str, dims))} to {kernel[0]}, k{kernel[1]}{f', {groups} groups' if groups not in (1, dims[-1]) else ', depthwise' if groups > 1 else ''} {dtype}",
                  ways(lambda: call("conv_general", x.keel, w.keel, *lists, groups, FALSE), None, lambda: f(tx, tw, padding=pad, groups=groups), lambda: mx.conv_general(x.mx, w.mx, 1, pad, 1, 1, groups)), flops=flops)
             x.drop()
             w.drop()

@@ -39,8 +39,8 @@ static bool draw_shapes(struct drawn *d, int extents, int channels) {
     d->p.groups = PICK(1, 1, 1, 2, 3, 20);
     d->p.flip = draw(2);
     d->n = PICK(1, 1, 2, 3);
-    d->c = d->p.groups == 20 ? PICK(1, 1, 2) : 1 + draw(channels);
-    d->o = d->p.groups == 20 ? PICK(1, 1, 2) : 1 + draw(channels);
+    d->c = d->p.groups == 20 ? PICK(1, 1, 2, 4, 8) : 1 + draw(channels);
+    d->o = d->p.groups == 20 ? PICK(d->c, d->c, d->c, 1, 2) : 1 + draw(channels);
     for (int i = 0; i < 3; i++) d->in[i] = d->k[i] = d->out[i] = 1;
     for (int i = 0; i < d->p.ndim; i++) {
         d->in[i] = 1 + draw(d->p.ndim == 1 ? 4 * extents : extents);

@@ -170,6 +170,11 @@ static int as_product(const struct kl_convolution *v, int64_t positions, int64_t
 
 /* ---- the kernel ---- */
 
+/* Whether vectors have whole groups of this number of channels; these are computed together. */
+static bool is_few(int64_t channels) {
+    return (channels == 2 || channels == 4 || channels == 8) && channels <= KL_VECTOR / 4;
+}
+
 static void describe(struct kl_convolution *v) {
     const struct kl_arg *x = &v->l->in[0], *w = &v->l->in[1], *out = v->l->out;
     const struct kl_convolution_params *p = v->l->params;
@@ -197,7 +202,9 @@ static void describe(struct kl_convolution *v) {
     v->groups = p->groups;
     v->group_in = w->dims[p->ndim + 1];
     v->group_out = w->dims[0] / p->groups;
-    v->depthwise = v->group_in == 1 && v->group_out == 1 && p->groups > 1;
+    v->each = v->group_in;
+    v->depthwise = p->groups > 1 && v->group_in == v->group_out &&
+                   (v->each == 1 || (kl_compute_dtype(out->dtype) == KL_F32 && is_few(v->each)));
 }
 
 static int convolve(struct kl_convolution *v) {
@@ -211,11 +218,12 @@ static int convolve(struct kl_convolution *v) {
     if (whole && is_product(v, positions, &step)) return as_product(v, positions, step);
     for (int i = 1; i < KL_CONVOLUTION_AXES; i++) depth *= v->axis[i].is.k;
     if (v->depthwise) { /* a group of tasks is some channels, each a group of its own */
-        const int64_t lane = KL_VECTOR / v->bytes;
+        const int64_t lane = KL_VECTOR / v->bytes, channels = v->groups * v->each;
         /* A long kernel, such as that of a weight's gradient, has few positions. */
-        const int64_t most = (depth > DEPTHWISE_TAPS ? LONG_BYTES : DEPTHWISE_BYTES) / v->bytes;
-        v->group_in = kl_min64(kl_round_up(even_part(v->groups, most), lane), v->groups);
-        v->groups = kl_ceil_div(v->groups, v->group_in);
+        const int64_t most =
+            (depth > DEPTHWISE_TAPS * v->each ? LONG_BYTES : DEPTHWISE_BYTES) / v->bytes;
+        v->group_in = kl_min64(kl_round_up(even_part(channels, most), lane), channels);
+        v->groups = kl_ceil_div(channels, v->group_in);
         v->group_out = v->group_in;
     }
     cut_depth(v);

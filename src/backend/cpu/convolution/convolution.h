@@ -29,7 +29,10 @@ struct kl_convolution {
     enum kl_dtype type; /* the compute type */
     int bytes;
     struct kl_convolution_axis axis[KL_CONVOLUTION_AXES];
+    /* Each channel, or each group of `each` channels, has a kernel of its own, and vectors run
+     * the channels of several groups. */
     bool depthwise;
+    int64_t each;
     int64_t groups, group_in, group_out; /* groups of tasks, and the channels of each */
     int64_t channels, channel_parts;     /* input channels in one part */
     int64_t x_channel, w_channel, w_out; /* strides */

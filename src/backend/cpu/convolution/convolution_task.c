@@ -19,6 +19,47 @@ struct window {
 /* defines add_run_f64, direct_rows_f64, direct_f64, depthwise_f64 */
 #include "backend/cpu/convolution/direct.inc"
 
+/* Lane `at` of a vector goes to lane 0 and so on: AT is a function of the lane. */
+#define FOUR(from, i) AT(from, i), AT(from + 1, i), AT(from + 2, i), AT(from + 3, i)
+#if defined __AVX512F__
+#define WIDE 1
+#define SPREAD(v, i) __builtin_shufflevector(v, v, FOUR(0, i), FOUR(4, i), FOUR(8, i), FOUR(12, i))
+#elif defined __AVX2__
+#define WIDE 1
+#define SPREAD(v, i) __builtin_shufflevector(v, v, FOUR(0, i), FOUR(4, i))
+#else
+#define WIDE 0
+#define SPREAD(v, i) __builtin_shufflevector(v, v, FOUR(0, i))
+#endif
+#define GROUP 2
+/* defines side_vectors_2, side_group_2 */
+#include "backend/cpu/convolution/groups.inc"
+#define GROUP 4
+/* defines side_vectors_4, side_group_4 */
+#include "backend/cpu/convolution/groups.inc"
+#if WIDE
+#define GROUP 8
+/* defines side_vectors_8, side_group_8 */
+#include "backend/cpu/convolution/groups.inc"
+#endif
+
+/* One position of channels side by side. */
+typedef void side_fn(const struct window *w, int64_t n, const void *a, const void *b, void *c,
+                     bool add);
+static side_fn *side_of(const struct kl_convolution *v) {
+    if (v->type != KL_F32) return depthwise_f64;
+    switch (v->each) {
+    case 1: return depthwise_f32;
+    case 2: return side_group_2;
+    case 4: return side_group_4;
+#if WIDE
+    default: return side_group_8;
+#else
+    default: return NULL; /* is_few: vectors do not have whole groups */
+#endif
+    }
+}
+
 /* The rows of a tile for `left` positions. */
 static int tile_rows(const struct kl_convolution *v, int64_t left) {
     return left <= KL_TILE_FEW ? KL_TILE_FEW : v->rows;
@@ -255,9 +296,9 @@ static void add_tiles(const struct kl_convolution *v, const struct block *b,
     int64_t between = b->pitch;
     for (int i = KL_CONVOLUTION_AXES - 1; i > v->tiled; i--) between *= v->axis[i].block;
     if (v->depthwise) {
+        side_fn *side = side_of(v);
         for (int64_t i = 0; i < b->n[v->tiled]; i++)
-            (v->type == KL_F32 ? depthwise_f32 : depthwise_f64)(
-                &b->w, b->pitch, a + i * step * v->bytes, packed, c + i * between * v->bytes, add);
+            side(&b->w, b->pitch, a + i * step * v->bytes, packed, c + i * between * v->bytes, add);
         return;
     }
     for (int64_t col = b->from; col < b->to; col += cols)
@@ -314,15 +355,18 @@ static void store(const struct kl_convolution *v, const struct block *b) {
             }
 }
 
-/* w for channels of their own: for each element of the kernel one row of the task's channels. */
+/* w for channels or groups of their own: for each element of the kernel, and each channel of a
+ * group, one row of the task's channels. */
 static void pack_depthwise(const struct kl_convolution *v, const struct kl_convolution_part *p,
                            const struct block *b, char *to) {
     const int64_t n = p->n[1] * p->n[2] * p->n[3];
-    memset(to, 0, (size_t)(n * b->pitch * v->bytes));
+    memset(to, 0, (size_t)(n * v->each * b->pitch * v->bytes));
     for (int64_t tap = 0; tap < n; tap++)
-        take_run(v, &v->l->in[1],
-                 kl_convolution_tap(v, p, tap) + (b->group * v->group_in + p->channel) * v->w_out,
-                 v->w_out, p->channels, to + tap * b->pitch * v->bytes);
+        for (int64_t i = 0; i < v->each; i++, to += b->pitch * v->bytes)
+            take_run(v, &v->l->in[1],
+                     kl_convolution_tap(v, p, tap) +
+                         (b->group * v->group_in + p->channel) * v->w_out + i * v->w_channel,
+                     v->w_out, p->channels, to);
 }
 
 /* The room that a task needs, in bytes; with `room`, divides it. */
@@ -336,7 +380,8 @@ static int64_t divide(const struct kl_convolution *v, struct block *b, char *roo
     size[n++] = taps * (int64_t)sizeof(int64_t);
     size[n++] = kl_convolution_window(v);
     size[n++] = kl_convolution_positions(v) * b->pitch * v->bytes;
-    size[n++] = v->packed ? 0 : (v->depthwise ? taps * b->pitch : cols * depth) * v->bytes;
+    size[n++] =
+        v->packed ? 0 : (v->depthwise ? taps * v->each * b->pitch : cols * depth) * v->bytes;
     char *place[9];
     for (int i = 0; i < n; i++) {
         place[i] = room ? room + at : NULL;
