@@ -192,6 +192,20 @@ static void random_shapes(void **state) {
         if (draw_shapes(&d, 9, 5)) check(&d, dtypes[done++ % 4]);
 }
 
+/* Few output channels of whole vectors of input channels, whose sums are kept in lanes. */
+static void few_outputs(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16};
+    struct drawn d;
+    seed = 11;
+    for (int done = 0; done < 90;) {
+        if (!draw_shapes(&d, 6, 1)) continue;
+        d.p.groups = PICK(1, 1, 2);
+        d.c = 16 * PICK(1, 2, 5);
+        d.o = PICK(1, 1, 2, 5, 8);
+        check(&d, dtypes[done++ % 3]);
+    }
+}
+
 /* Many channels and large kernels are added in parts; blocks have several tiles and edges. */
 static void parts(void **state) {
     static const struct drawn cases[] = {
@@ -533,6 +547,7 @@ static void bad_backward(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(golden),
                                        cmocka_unit_test(random_shapes),
+                                       cmocka_unit_test(few_outputs),
                                        cmocka_unit_test(parts),
                                        cmocka_unit_test(empty),
                                        cmocka_unit_test(tangents),

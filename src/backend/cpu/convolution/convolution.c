@@ -19,6 +19,7 @@ enum {
     MOST_WINDOW = 1 << 18,  /* bytes of x that a task copies at a time, if one tile needs less */
     MOST_SHARED = 1 << 25,  /* bytes of w that are packed for all tasks; else each packs its part */
     PARALLEL_FROM = 1 << 18, /* multiply-adds from which on several threads compute */
+    MOST_DOTS = 8,           /* output channels of a group, each of which is summed up in lanes */
     TASKS = 16,              /* enough for the threads of most machines */
 };
 
@@ -84,10 +85,11 @@ static void cut_positions(struct kl_convolution *v, int64_t positions) {
     for (int i = KL_CONVOLUTION_AXES - 1; i >= 0; i--) {
         const int64_t extent = v->axis[i].is.out, few = time_of_rows(extent, KL_TILE_FEW);
         int64_t time = time_of_rows(extent, KL_TILE_ROWS);
-        int rows = v->depthwise ? 1 : time <= few ? KL_TILE_ROWS : KL_TILE_FEW;
+        int rows = v->depthwise || v->dots ? 1 : time <= few ? KL_TILE_ROWS : KL_TILE_FEW;
         if (few < time) time = few;
         /* time per position; x before y, y before z */
-        if (v->tiled >= 0 && (v->depthwise || time * best_extent >= best_time * extent)) continue;
+        if (v->tiled >= 0 && (v->depthwise || v->dots || time * best_extent >= best_time * extent))
+            continue;
         v->tiled = i;
         v->rows = rows;
         best_time = time;
@@ -179,6 +181,7 @@ static void describe(struct kl_convolution *v) {
     const struct kl_arg *x = &v->l->in[0], *w = &v->l->in[1], *out = v->l->out;
     const struct kl_convolution_params *p = v->l->params;
     const struct kl_conv_axis one = {1, 1, 1, 1, 0, 1, 0, 1, 0, 1};
+    const bool f32 = kl_compute_dtype(out->dtype) == KL_F32;
     for (int i = 0; i < KL_CONVOLUTION_AXES; i++)
         v->axis[i] = (struct kl_convolution_axis){.is = one, .in = 1, .out_all = 1};
     v->axis[0].in = v->axis[0].is.out = v->axis[0].out_all = x->dims[0];
@@ -203,8 +206,10 @@ static void describe(struct kl_convolution *v) {
     v->group_in = w->dims[p->ndim + 1];
     v->group_out = w->dims[0] / p->groups;
     v->each = v->group_in;
-    v->depthwise = p->groups > 1 && v->group_in == v->group_out &&
-                   (v->each == 1 || (kl_compute_dtype(out->dtype) == KL_F32 && is_few(v->each)));
+    v->depthwise =
+        p->groups > 1 && v->group_in == v->group_out && (v->each == 1 || (f32 && is_few(v->each)));
+    v->dots = f32 && !v->depthwise && v->group_out <= MOST_DOTS && v->group_in > 0 &&
+              v->group_in % KL_CONVOLUTION_LANES == 0;
 }
 
 static int convolve(struct kl_convolution *v) {
@@ -232,7 +237,7 @@ static int convolve(struct kl_convolution *v) {
     v->col_blocks = kl_ceil_div(v->group_out, v->cols);
     int64_t tasks = v->groups;
     for (int i = 0; i < KL_CONVOLUTION_AXES; i++) tasks *= v->axis[i].blocks;
-    if (tasks * v->col_blocks < TASKS && !v->depthwise) {
+    if (tasks * v->col_blocks < TASKS && !v->depthwise && !v->dots) {
         const int64_t cols = kl_convolution_panel(v);
         v->cols = kl_round_up(even_part(v->group_out, v->group_out * tasks / TASKS), cols);
         v->col_blocks = kl_ceil_div(v->group_out, v->cols);
@@ -241,7 +246,7 @@ static int convolve(struct kl_convolution *v) {
     struct kl_launch alone = {.parallel = work >= PARALLEL_FROM ? l->parallel : NULL};
     const int64_t packed = v->groups * kl_convolution_packed(v);
     struct kl_scratch shared;
-    const bool shares = !v->depthwise && tasks > 1 && packed <= MOST_SHARED / v->bytes;
+    const bool shares = !v->depthwise && !v->dots && tasks > 1 && packed <= MOST_SHARED / v->bytes;
     if (shares) {
         if (!kl_scratch_take(&shared, l, (size_t)(packed * v->bytes))) return kl_fail_nomem(l->err);
         v->packed = shared.ptr;

@@ -7,7 +7,10 @@
 #include "base/op/op_params.h"
 #include "base/op/phases.h"
 
-enum { KL_CONVOLUTION_AXES = 4 }; /* batch, and three spatial axes */
+enum {
+    KL_CONVOLUTION_AXES = 4,  /* batch, and three spatial axes */
+    KL_CONVOLUTION_LANES = 16 /* partial sums of an output channel, where these are few */
+};
 
 /* One of the axes batch, z, y, x: extents of x, of the output and of the kernel, and how positions
  * meet elements of x. The axis of the batch has a kernel of one element. */
@@ -29,10 +32,11 @@ struct kl_convolution {
     enum kl_dtype type; /* the compute type */
     int bytes;
     struct kl_convolution_axis axis[KL_CONVOLUTION_AXES];
-    /* Each channel, or each group of `each` channels, has a kernel of its own, and vectors run
-     * the channels of several groups. */
+    /* Each channel, or group of `each` channels, has a kernel of its own, and vectors run along the
+     * channels of several groups. */
     bool depthwise;
     int64_t each;
+    bool dots; /* output channels are few, and vectors run along the input channels (dots.h) */
     int64_t groups, group_in, group_out; /* groups of tasks, and the channels of each */
     int64_t channels, channel_parts;     /* input channels in one part */
     int64_t x_channel, w_channel, w_out; /* strides */

@@ -60,6 +60,8 @@ static side_fn *side_of(const struct kl_convolution *v) {
     }
 }
 
+#include "backend/cpu/convolution/dots.h"
+
 /* The rows of a tile for `left` positions. */
 static int tile_rows(const struct kl_convolution *v, int64_t left) {
     return left <= KL_TILE_FEW ? KL_TILE_FEW : v->rows;
@@ -301,6 +303,13 @@ static void add_tiles(const struct kl_convolution *v, const struct block *b,
             side(&b->w, b->pitch, a + i * step * v->bytes, packed, c + i * between * v->bytes, add);
         return;
     }
+    if (v->dots) {
+        for (int64_t o = 0; o < b->cols; o++)
+            dots(&b->w, b->n[v->tiled], (const float *)(const void *)a, step,
+                 (const float *)(const void *)packed + o * p->depth,
+                 (float *)(void *)c + o * DOT_LANES, between, add);
+        return;
+    }
     for (int64_t col = b->from; col < b->to; col += cols)
         for (int64_t i = 0; i < b->n[v->tiled]; i += v->rows)
             (v->type == KL_F32 ? direct_f32 : direct_f64)(
@@ -369,6 +378,19 @@ static void pack_depthwise(const struct kl_convolution *v, const struct kl_convo
                      v->w_out, p->channels, to);
 }
 
+/* w for few output channels: the elements of each, in the order in which positions read x. */
+static void pack_dots(const struct kl_convolution *v, const struct kl_convolution_part *p,
+                      const struct block *b, char *to) {
+    const int64_t n = p->n[1] * p->n[2] * p->n[3];
+    for (int64_t o = 0; o < b->cols; o++)
+        for (int64_t tap = 0; tap < n; tap++, to += p->channels * v->bytes)
+            take_run(v, &v->l->in[1],
+                     kl_convolution_tap(v, p, tap) +
+                         (b->group * v->group_out + b->col + o) * v->w_out +
+                         p->channel * v->w_channel,
+                     v->w_channel, p->channels, to);
+}
+
 /* The room that a task needs, in bytes; with `room`, divides it. */
 static int64_t divide(const struct kl_convolution *v, struct block *b, char *room) {
     const struct kl_convolution_axis *a = v->axis;
@@ -415,6 +437,7 @@ void kl_convolution_task(void *arg, int64_t task) {
         b.cols =
             kl_min64(v->channels, v->l->out->dims[v->l->out->ndim - 1] - b.group * v->channels);
     b.pitch = kl_round_up(b.cols, v->depthwise ? cols / 2 : cols);
+    if (v->dots) b.pitch = b.cols * DOT_LANES;
     b.from = 0;
     b.to = b.pitch;
     if (!kl_scratch_take(&room, v->l, (size_t)divide(v, &b, NULL))) {
@@ -430,6 +453,9 @@ void kl_convolution_task(void *arg, int64_t task) {
         find_runs(v, &b, &p);
         if (v->depthwise) {
             pack_depthwise(v, &p, &b, b.own);
+            add_part(v, &b, &p, b.own, i > 0);
+        } else if (v->dots) {
+            pack_dots(v, &p, &b, b.own);
             add_part(v, &b, &p, b.own, i > 0);
         } else if (v->packed) {
             add_part(v, &b, &p,
@@ -448,6 +474,8 @@ void kl_convolution_task(void *arg, int64_t task) {
             b.to = end;
         }
     }
+    for (int64_t i = 0; v->dots && i < kl_convolution_positions(v); i++)
+        join_dots((float *)(void *)b.sums + i * b.pitch, b.cols);
     store(v, &b);
     kl_scratch_give(&room);
 }
