@@ -91,12 +91,12 @@ static inline struct numbers matrix_of_rank(enum kl_dtype dtype, int m, int n, i
 enum { WORK_GUARD = 64 };
 
 static inline struct kl_matrix matrix_of(int op, enum kl_dtype dtype, int m, int n, int right) {
-    size_t bytes = kl_matrix_work((enum kl_op_id)op, dtype, m, n, right);
+    size_t bytes = kl_matrix_work((enum kl_op_id)op, dtype, m, n, right, NULL);
     /* The size is kept before the workspace, which begins at a multiple of 64. */
     char *p = test_alloc(64 + bytes + WORK_GUARD);
     memcpy(p, &bytes, sizeof bytes);
     memset(p + 64, 0xff, bytes + WORK_GUARD);
-    return (struct kl_matrix){dtype, m, n, p + 64};
+    return (struct kl_matrix){dtype, m, n, p + 64, NULL};
 }
 
 static inline void matrix_free(struct kl_matrix *x) {

@@ -1,5 +1,6 @@
 /* test_linalg_batches.c - small matrices that a kernel computes several at once: on every variant
- * each has the bits that it has alone, whatever stands beside it, and so has the fault. */
+ * each has the bits that it has alone, whatever stands beside it, and so has the fault. A large
+ * matrix that threads share has the bits that one thread gives it. */
 #include "backend/cpu/linalg_support.h"
 
 #include "backend/cpu/cpu_kernels.h"
@@ -106,7 +107,79 @@ static void test_batches(void **state) {
     }
 }
 
+/* ---- large matrices ---- */
+static int64_t parts;
+static void backwards(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg) {
+    parts += n;
+    while (n > 0) chunk(arg, --n);
+}
+
+/* Two matrices of m rows and n columns; the second one is of lower rank. */
+static void check_large(enum kl_op_id op, bool upper, enum kl_dtype dtype, int m, int n,
+                        int right) {
+    enum { TWO = 2 };
+    const int k = m < n ? m : n, size = m * n;
+    const int count = op == KL_OP_LU ? size + k + m : right ? n * right : size;
+    struct numbers a = numbers_of(dtype, TWO * size), b = numbers_of(dtype, TWO * n * (right + 1)),
+                   out[2] = {numbers_of(dtype, TWO * count), numbers_of(dtype, TWO * count)};
+    for (int i = 0; i < a.n; i++) {
+        const int row = i % size / n, column = i % n;
+        const bool is_zero = i >= size && (row == k / 2 || column == k / 2);
+        double x = draw() + (op == KL_OP_SOLVE_TRIANGULAR ? 2 * n * (row == column) : 0);
+        if (op == KL_OP_CHOLESKY) x = row == column ? n : 1.0 / (1 + abs(row - column));
+        numbers_set(&a, i, is_zero ? 0 : x);
+    }
+    for (int i = 0; i < b.n; i++) numbers_set(&b, i, draw());
+    const int dims[] = {TWO, m, n}, b_dims[] = {TWO, n, right}, out_dims[] = {TWO, count};
+    const int64_t strides[] = {size, n, 1}, b_strides[] = {n * right, right, 1},
+                  out_strides[] = {count, 1};
+    const struct kl_arg in[] = {
+        {a.at, dtype, KL_ROW_CONTIGUOUS, 3, a.n, dims, strides},
+        {b.at, dtype, KL_ROW_CONTIGUOUS, 3, TWO * n * right, b_dims, b_strides}};
+    const struct kl_matrix_params how = {.upper = upper};
+    struct kl_arg result = {NULL, dtype, KL_ROW_CONTIGUOUS, 2, TWO * count, out_dims, out_strides};
+    int64_t fault[2];
+    for (int way = 0; way < 2; way++) {
+        struct kl_launch l = {.op = op,
+                              .n_in = right ? 2 : 1,
+                              .n_out = 1,
+                              .in = in,
+                              .out = &result,
+                              .params = &how,
+                              .checked = true,
+                              .pos_end = INT64_MAX,
+                              .fault = KL_NO_FAULT,
+                              .parallel = way ? backwards : NULL};
+        result.data = out[way].at;
+        parts = 0;
+        assert_int_equal(kl_cpu_kernel(op)(&l), KL_OK);
+        fault[way] = l.fault;
+    }
+    assert_true(parts > 2);
+    if (!same(&out[0], &out[1], 0, TWO * count))
+        fail_msg("operation %d of %d x %d, %d columns: other bits in parts", (int)op, m, n, right);
+    assert_int_equal(fault[0], op == KL_OP_LU ? KL_NO_FAULT : KL_MATRIX_POSITIONS);
+    assert_int_equal(fault[1], fault[0]);
+    numbers_free(&a), numbers_free(&b), numbers_free(&out[0]), numbers_free(&out[1]);
+}
+
+static void test_large(void **state) {
+    for (int variant = 0; variant < kl_cpu_n_variants(); variant++)
+        for (int d = 0; d < 2; d++) {
+            const enum kl_dtype dtype = d ? KL_F64 : KL_F32;
+            kl_cpu_use_variant(variant);
+            check_large(KL_OP_INV, false, dtype, 515, 515, 0);
+            check_large(KL_OP_LU, false, dtype, 515, 515, 0);
+            check_large(KL_OP_LU, false, dtype, 410, 515, 0);
+            check_large(KL_OP_LU, false, dtype, 515, 410, 0);
+            check_large(KL_OP_SOLVE, false, dtype, 300, 300, 515);
+            check_large(KL_OP_SOLVE_TRIANGULAR, d, dtype, 515, 515, 300);
+            check_large(KL_OP_CHOLESKY, d, dtype, 515, 515, 0);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_batches)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_batches),
+                                       cmocka_unit_test(test_large)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,11 @@
 #include "backend/cpu/operand/tile.h"
 #include "base/op/op_params.h"
 
-enum { CHUNK_WORK = 1 << 15 }; /* about the additions and products of one chunk */
+enum {
+    CHUNK_WORK = 1 << 15, /* about the additions and products of one chunk */
+    LARGE = 256,          /* the least rows and columns of a matrix that all threads share */
+    FEW = 4,              /* the number of such matrices from which each has a thread */
+};
 
 struct job {
     struct kl_launch *l;
@@ -26,6 +30,7 @@ struct job {
     int64_t elements;           /* of a matrix */
     int64_t count;              /* elements of a result */
     int64_t begin, end, each;   /* the matrices to do, and how many a chunk does */
+    kl_parallel_for *parallel;  /* NULL, or what one matrix after the other is computed with */
     _Atomic(int64_t) fault;     /* the smallest failing position */
     atomic_bool without_memory; /* a chunk has had no memory */
 };
@@ -268,8 +273,9 @@ static void chunk(void *arg, int64_t c) {
         atomic_store_explicit(&j->without_memory, true, memory_order_relaxed);
         return;
     }
-    struct room r = {
-        {j->dtype, j->m, j->n, scratch.ptr + of_a}, scratch.ptr, scratch.ptr + of_a + of_work};
+    struct room r = {{j->dtype, j->m, j->n, scratch.ptr + of_a, j->parallel},
+                     scratch.ptr,
+                     scratch.ptr + of_a + of_work};
     int64_t i = first;
     for (; j->lanes > 1 && i + j->lanes <= last; i += j->lanes, out += bytes * (size_t)j->lanes) {
         const unsigned bad = run_lanes(j, &r, i, out);
@@ -328,11 +334,16 @@ int kl_cpu_matrix(struct kl_launch *l) {
                                                     : kl_ceil_div(l->pos_end, KL_MATRIX_POSITIONS));
     if (j.begin >= j.end) return KL_OK;
     KL_TRY(kl_cpu_takes_matrices(l->op, a, l->err));
-    j.work = j.elements ? kl_matrix_work(op, dtype, m, n, j.right) : 0;
+    /* A few large matrices: all threads on each of them. */
+    if (j.k >= LARGE && j.end - j.begin < FEW) j.parallel = l->parallel;
+    j.work = j.elements ? kl_matrix_work(op, dtype, m, n, j.right, j.parallel) : 0;
     const int64_t one = kl_min64(j.elements, CHUNK_WORK) * (j.k + j.right) + 1;
     j.lanes = lanes_of(&j, j.end - j.begin);
     j.each = kl_ceil_div(kl_ceil_div(CHUNK_WORK, one), j.lanes) * j.lanes;
-    kl_run_tasks(l, kl_ceil_div(j.end - j.begin, j.each), chunk, &j);
+    if (j.parallel)
+        for (int64_t i = 0; i < kl_ceil_div(j.end - j.begin, j.each); i++) chunk(&j, i);
+    else
+        kl_run_tasks(l, kl_ceil_div(j.end - j.begin, j.each), chunk, &j);
     if (atomic_load(&j.without_memory)) return kl_fail_nomem(l->err);
     l->fault = atomic_load(&j.fault);
     return KL_OK;

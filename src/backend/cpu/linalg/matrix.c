@@ -37,9 +37,9 @@ static void identity_c64(int n, void *at) {
 #define SQRT sqrtf
 #define LARGEST FLT_MAX
 #define NOTHING 0x1p-120f
-/* defines padded_f32, copy_f32, cholesky_f32, solve_triangular_f32, lu_f32, singular_f32,
- * solve_f32, inv_f32, finite_f32, exponent_f32, scale_f32, qr_pitch_f32, sort_f32, qr_f32,
- * eigh_f32, complete_f32, svd_f32 */
+/* defines padded_f32, framed_f32, copy_f32, team_f32, cholesky_f32, solve_triangular_f32, lu_f32,
+ * singular_f32, solve_f32, inv_f32, finite_f32, exponent_f32, scale_f32, qr_pitch_f32, sort_f32,
+ * qr_f32, eigh_f32, complete_f32, svd_f32 */
 #include "backend/cpu/linalg/matrix_real.inc"
 #define T double
 #define NAME f64
@@ -49,9 +49,9 @@ static void identity_c64(int n, void *at) {
 #define SQRT sqrt
 #define LARGEST DBL_MAX
 #define NOTHING 0x1p-800
-/* defines padded_f64, copy_f64, cholesky_f64, solve_triangular_f64, lu_f64, singular_f64,
- * solve_f64, inv_f64, finite_f64, exponent_f64, scale_f64, qr_pitch_f64, sort_f64, qr_f64,
- * eigh_f64, complete_f64, svd_f64 */
+/* defines padded_f64, framed_f64, copy_f64, team_f64, cholesky_f64, solve_triangular_f64, lu_f64,
+ * singular_f64, solve_f64, inv_f64, finite_f64, exponent_f64, scale_f64, qr_pitch_f64, sort_f64,
+ * qr_f64, eigh_f64, complete_f64, svd_f64 */
 #include "backend/cpu/linalg/matrix_real.inc"
 
 #define BY_DTYPE(dtype, name, ...) \
@@ -100,9 +100,10 @@ bool kl_matrix_can(enum kl_op_id op, enum kl_dtype dtype, int m, int n) {
     return !lapack_alone || m == 0 || n == 0 || kl_lapack();
 }
 
-size_t kl_matrix_work(enum kl_op_id op, enum kl_dtype dtype, int m, int n, int right) {
-    struct kl_room r = {0};
-    const struct kl_matrix x = {dtype, m, n, NULL};
+size_t kl_matrix_work(enum kl_op_id op, enum kl_dtype dtype, int m, int n, int right,
+                      kl_parallel_for *parallel) {
+    struct kl_room r = {.parallel = parallel};
+    const struct kl_matrix x = {dtype, m, n, NULL, parallel};
     if (!kl_matrix_can(op, dtype, m, n)) return 0;
     switch ((int)op) {
     case KL_OP_CHOLESKY: (void)BY_DTYPE(dtype, cholesky, &r, n, false, NULL); break;
@@ -122,33 +123,33 @@ size_t kl_matrix_work(enum kl_op_id op, enum kl_dtype dtype, int m, int n, int r
 }
 
 enum kl_matrix_info kl_matrix_cholesky(const struct kl_matrix *x, bool upper, void *a) {
-    struct kl_room r = {x->work, 0};
+    struct kl_room r = {x->work, 0, x->parallel};
     return BY_DTYPE(x->dtype, cholesky, &r, x->n, upper, a);
 }
 
 enum kl_matrix_info kl_matrix_solve_triangular(const struct kl_matrix *x, bool upper, const void *a,
                                                int right, void *b) {
-    struct kl_room r = {x->work, 0};
+    struct kl_room r = {x->work, 0, x->parallel};
     return BY_DTYPE(x->dtype, solve_triangular, &r, x->n, upper, a, right, b);
 }
 
 void kl_matrix_lu(const struct kl_matrix *x, void *a, int *pivots) {
-    struct kl_room r = {x->work, 0};
+    struct kl_room r = {x->work, 0, x->parallel};
     BY_DTYPE(x->dtype, lu, &r, x->m, x->n, a, pivots);
 }
 
 enum kl_matrix_info kl_matrix_solve(const struct kl_matrix *x, void *a, int right, void *b) {
-    struct kl_room r = {x->work, 0};
+    struct kl_room r = {x->work, 0, x->parallel};
     return BY_DTYPE(x->dtype, solve, &r, x->n, a, right, b);
 }
 
 enum kl_matrix_info kl_matrix_inv(const struct kl_matrix *x, void *a) {
-    struct kl_room r = {x->work, 0};
+    struct kl_room r = {x->work, 0, x->parallel};
     return BY_DTYPE(x->dtype, inv, &r, x->n, a);
 }
 
 void kl_matrix_qr(const struct kl_matrix *x, void *a, void *q, void *r) {
-    struct kl_room room = {x->work, 0};
+    struct kl_room room = {x->work, 0, x->parallel};
     BY_DTYPE(x->dtype, qr, &room, x->m, x->n, a, q, r);
 }
 
@@ -159,14 +160,14 @@ static bool is_finite(enum kl_dtype dtype, int m, int n, const void *a) {
 }
 
 enum kl_matrix_info kl_matrix_svd(const struct kl_matrix *x, void *a, void *u, void *s, void *vt) {
-    struct kl_room r = {x->work, 0};
+    struct kl_room r = {x->work, 0, x->parallel};
     if (!is_finite(x->dtype, x->m, x->n, a)) return KL_MATRIX_NOT_FINITE;
     return svd(&r, x, a, u, s, vt);
 }
 
 enum kl_matrix_info kl_matrix_eigh(const struct kl_matrix *x, bool upper, bool vectors, void *a,
                                    void *w) {
-    struct kl_room r = {x->work, 0};
+    struct kl_room r = {x->work, 0, x->parallel};
     const size_t item = kl_dtype_size(x->dtype);
     for (int i = 0; i < x->n; i++) {
         int from = upper ? i : 0, count = upper ? x->n - i : i + 1;
@@ -177,7 +178,7 @@ enum kl_matrix_info kl_matrix_eigh(const struct kl_matrix *x, bool upper, bool v
 }
 
 enum kl_matrix_info kl_matrix_eig(const struct kl_matrix *x, void *a, void *w, void *v) {
-    struct kl_room r = {x->work, 0};
+    struct kl_room r = {x->work, 0, x->parallel};
     if (!is_finite(x->dtype, x->n, x->n, a)) return KL_MATRIX_NOT_FINITE;
     return eig(&r, x, a, w, v);
 }

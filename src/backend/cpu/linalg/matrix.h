@@ -1,14 +1,14 @@
-/* matrix.h - factorisations of one dense matrix on one thread, in row-major order, for the kernels
- * of this folder. LAPACK, where it is loaded (lapack.h), computes svd and eigh of large and of
- * complex matrices, and eig; plain C (dense.h) computes all others, and real ones of any size where
- * LAPACK is missing. The choice depends on the operation, the dtype and the extents alone, so that
- * the bits do not depend on batches or threads. */
+/* matrix.h - factorisations of one dense matrix in row-major order, for the kernels of this folder.
+ * LAPACK, where it is loaded (lapack.h), computes svd and eigh of large and of complex
+ * matrices, and eig; plain C (dense.h) computes all others, and real ones of any size where LAPACK
+ * is missing. The choice depends on the operation, the dtype and the extents alone, and so do the
+ * bits: neither batches nor threads change them. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/number/dtype.h"
-#include "base/op/op.h"
+#include "base/op/launch.h"
 
 /* How a factorisation ended. */
 enum kl_matrix_info {
@@ -23,11 +23,13 @@ struct kl_matrix {
     enum kl_dtype dtype;
     int m, n;
     void *work;
+    kl_parallel_for *parallel; /* for the parts of one large matrix; NULL: this thread alone */
 };
 
 /* Bytes of workspace of operation op for one matrix; `right`: the columns of the right-hand side of
  * solve and solve_triangular. */
-size_t kl_matrix_work(enum kl_op_id op, enum kl_dtype dtype, int m, int n, int right);
+size_t kl_matrix_work(enum kl_op_id op, enum kl_dtype dtype, int m, int n, int right,
+                      kl_parallel_for *parallel);
 /* Whether operation op can run on this machine for these extents; false: it needs LAPACK, which is
  * not loaded. */
 bool kl_matrix_can(enum kl_op_id op, enum kl_dtype dtype, int m, int n);

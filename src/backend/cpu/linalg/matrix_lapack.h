@@ -9,6 +9,7 @@
 struct kl_room {
     char *at; /* NULL: nothing is computed, bytes are counted */
     size_t used;
+    kl_parallel_for *parallel; /* as in struct kl_matrix */
 };
 
 /* NULL where bytes are counted. */
