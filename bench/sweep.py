@@ -3,7 +3,7 @@
 python3 bench/sweep.py path/to/libkeel.so [filter ...]
 
 The interpreter has the packages keel (pip install ./python), numpy and, if PyTorch is to be compared, torch; libkeel.so is loaded first, so it is the one that is measured. A filter is a word of a case's name, as in `remainder`, `float64`, `transposed`;
-all words of one argument must be there ("remainder 4M int32"), and a case runs if any argument fits. All cases take about half an hour on two processors. KEEL_BENCH_TABLE=file.md: the table of what is below 1.0, worst first. KEEL_SWEEP_TIMES=file.tsv: all times.
+all words of one argument must be there ("remainder 4M int32"), and a case runs if any argument fits. `-median` leaves out the cases with this word. All cases take about half an hour on two processors. KEEL_BENCH_TABLE=file.md: the table of what is below 1.0, worst first. KEEL_SWEEP_TIMES=file.tsv: all times.
 
 Each case runs the libraries by turns in one process, KEEL_BENCH_ROUNDS rounds (3), each turn KEEL_BENCH_SECONDS long (0.002) but at least one call, after a call that does not count; a library that takes over a quarter of a second for a call is measured once. Figures are
 the least of the rounds, since what else runs only adds; a ratio is the best peer's time over Keel's. What a peer cannot do is left out of the case; a case without a peer is timed alone. Functions of the API without a case are printed at the end, with the reason where there is one; so are rows of op_list.def."""
@@ -27,7 +27,8 @@ from sweep_cases import NOT_TIMED, OF_ROWS, cases  # noqa: E402
 ROUNDS = int(os.environ.get("KEEL_BENCH_ROUNDS", "3"))
 BUDGET = float(os.environ.get("KEEL_BENCH_SECONDS", "0.002"))  # of a turn
 SLOW = 0.25  # seconds
-filters = [argument.split() for argument in sys.argv[2:]]
+filters = [argument.split() for argument in sys.argv[2:] if argument[0] != "-"]
+left_out = [argument[1:] for argument in sys.argv[2:] if argument[0] == "-"]
 results, faults = [], []
 
 
@@ -119,6 +120,8 @@ timed = set()
 for function, dtype, layout, ways in cases(mx, np, torch):
     timed.add(function.split(" ")[0])
     name = f"{function}|{dtype}|{layout}"
+    if any(word in re.split(r"[| ]", name) for word in left_out):
+        continue
     if filters and not any(all(w in re.split(r"[| ]", name) for w in words) for words in filters):
         continue
     try:

@@ -49,13 +49,19 @@ MAP(arcsin_f64, arcsin_runs, kl_asin_f64)
 MAP(arccos_f64, arccos_runs, kl_acos_f64)
 MAP(arctan_f64, arctan_runs, kl_atan_f64)
 MAP(cbrt_f64, cbrt_runs, kl_cbrt_f64)
-static void arctan2_runs(int64_t n, double *z, const double *y, const double *x) {
-    for (; n > 0; n--, x += RUN, y += RUN, z += RUN)
-        KL_EACH_LANE(k, RUN) z[k] = kl_atan2_f64(y[k], x[k]);
-}
-static void arctan2_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    map_runs(arctan2_runs, n, out, a, b);
-}
+MAP(sinc_f64, sinc_runs, kl_sinc_f64)
+
+#define MAP_2(name, runs, EACH)                                                           \
+    static void runs(int64_t n, double *z, const double *x, const double *y) {            \
+        for (; n > 0; n--, x += RUN, y += RUN, z += RUN)                                  \
+            KL_EACH_LANE(k, RUN) z[k] = EACH(x[k], y[k]);                                 \
+    }                                                                                     \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
+        map_runs(runs, n, out, a, b);                                                     \
+    }
+MAP_2(arctan2_f64, arctan2_runs, kl_atan2_f64)
+MAP_2(logaddexp_f64, logaddexp_runs, kl_logaddexp_f64)
+MAP_2(silu_mul_f64, silu_mul_runs, kl_silu_mul_f64)
 
 /* ---- circular functions: blocks with a large argument go element by element ---- */
 static void circular(int64_t n, double *y, const double *x, runs_fn *near, double (*one)(double),
@@ -81,13 +87,18 @@ CIRCULAR(cos_f64, cos_runs, kl_cos_f64, cos)
 CIRCULAR(tan_f64, tan_runs, kl_tan_f64, tan)
 
 static kl_map_fn *const maps[] = {
-    [KL_OP_EXP] = exp_f64,         [KL_OP_EXPM1] = expm1_f64,     [KL_OP_SINH] = sinh_f64,
-    [KL_OP_COSH] = cosh_f64,       [KL_OP_TANH] = tanh_f64,       [KL_OP_SIGMOID] = sigmoid_f64,
-    [KL_OP_LOG] = log_f64,         [KL_OP_LOG2] = log2_f64,       [KL_OP_LOG10] = log10_f64,
-    [KL_OP_LOG1P] = log1p_f64,     [KL_OP_ARCSINH] = arcsinh_f64, [KL_OP_ARCCOSH] = arccosh_f64,
-    [KL_OP_ARCTANH] = arctanh_f64, [KL_OP_ARCSIN] = arcsin_f64,   [KL_OP_ARCCOS] = arccos_f64,
-    [KL_OP_ARCTAN] = arctan_f64,   [KL_OP_ARCTAN2] = arctan2_f64, [KL_OP_CBRT] = cbrt_f64,
-    [KL_OP_SIN] = sin_f64,         [KL_OP_COS] = cos_f64,         [KL_OP_TAN] = tan_f64,
+    [KL_OP_EXP] = exp_f64,           [KL_OP_EXPM1] = expm1_f64,
+    [KL_OP_SINH] = sinh_f64,         [KL_OP_COSH] = cosh_f64,
+    [KL_OP_TANH] = tanh_f64,         [KL_OP_SIGMOID] = sigmoid_f64,
+    [KL_OP_LOG] = log_f64,           [KL_OP_LOG2] = log2_f64,
+    [KL_OP_LOG10] = log10_f64,       [KL_OP_LOG1P] = log1p_f64,
+    [KL_OP_ARCSINH] = arcsinh_f64,   [KL_OP_ARCCOSH] = arccosh_f64,
+    [KL_OP_ARCTANH] = arctanh_f64,   [KL_OP_ARCSIN] = arcsin_f64,
+    [KL_OP_ARCCOS] = arccos_f64,     [KL_OP_ARCTAN] = arctan_f64,
+    [KL_OP_ARCTAN2] = arctan2_f64,   [KL_OP_CBRT] = cbrt_f64,
+    [KL_OP_SINC] = sinc_f64,         [KL_OP_LOGADDEXP] = logaddexp_f64,
+    [KL_OP_SILU_MUL] = silu_mul_f64, [KL_OP_SIN] = sin_f64,
+    [KL_OP_COS] = cos_f64,           [KL_OP_TAN] = tan_f64,
 };
 
 kl_map_fn *kl_cpu_float64_map(enum kl_op_id op, enum kl_dtype dtype) {

@@ -14,11 +14,6 @@ static inline float rsqrt_of_f32(float x) {
 static inline double rsqrt_of_f64(double x) {
     return 1 / sqrt(x);
 }
-/* Uses exp(-|x|), so that nothing overflows and small results keep their digits. */
-static inline double sigmoid_of_f64(double x) {
-    double e = exp(-fabs(x));
-    return (x < 0 ? e : 1) / (1 + e);
-}
 /* sin(pi x) / (pi x): 1 at 0, 0 at infinity and at other whole numbers, never -0. With n the
  * integer nearest to |x|, |x| - n is exact and sin(pi |x|) = (-1)^n sin(pi (|x| - n)). */
 static inline float sinc_of_f32(float x) {
@@ -27,11 +22,6 @@ static inline float sinc_of_f32(float x) {
     double y = a * KL_POLYNOMIAL(kl_sin_over_r, a * a) / (KL_PI * d);
     uint64_t odd = d < 0x1p51 ? kl_f64_bits(t) << 63 : 0;
     return x == 0 ? 1 : (float)(kl_bits_f64(kl_f64_bits(y) ^ odd) + 0.0);
-}
-static inline double sinc_of_f64(double x) {
-    double d = fabs(x), whole = rint(d), y = sin(KL_PI * (d - whole)) / (KL_PI * d);
-    if (isinf(d)) return 0;
-    return d == 0 ? 1 : (d < 0x1p53 && (int64_t)whole % 2 ? -y : y) + 0.0;
 }
 /* A third of the exponent bits, plus a constant that corrects the bias, is a first approximation
  * with 5 correct bits. Each step of Halley's method triples them: 15, 45. */
@@ -54,10 +44,6 @@ static inline float logaddexp_of_f32(float a, float b) {
     d = d < -690 ? -690 : d; /* a NaN is kept */
     return (float)((double)kl_max_f32(a, b) + kl_log1p_wide(kl_exp_wide(d)));
 }
-static inline double logaddexp_of_f64(double a, double b) {
-    double d = a == b ? 0 : -fabs(a - b);
-    return kl_max_f64(a, b) + log1p(exp(d));
-}
 
 /* silu(a) b. silu(a) is computed in double and rounded once, so that it keeps its digits where it
  * is small. Below the bound it is -0 in the type, also at -infinity. */
@@ -65,10 +51,6 @@ static inline float silu_mul_of_f32(float a, float b) {
     double e = kl_exp_wide((double)kl_clamp_f32(a > 0 ? -a : a, -110, 0));
     double x = (double)(a < -110 ? -110 : a);
     return (float)((a > 0 ? x : x * e) / (1 + e)) * b;
-}
-static inline double silu_mul_of_f64(double a, double b) {
-    double x = a < -800 ? -800 : a;
-    return x * sigmoid_of_f64(x) * b;
 }
 
 /* ---- circular functions of float32. Arguments from KL_CIRCLE_MAX on go to the C library's
@@ -137,7 +119,6 @@ static void erf_f32(int64_t n, void *out, const void *a, const void *b, const vo
 }
 KL_MAP_1(erf_f64, double, double, erf)
 KL_MATH_MAP(sinc_f32, sinc_f32_runs, sinc_of_f32)
-KL_MAP_1(sinc_f64, double, double, sinc_of_f64)
 KL_MATH_MAP(cbrt_f32, cbrt_f32_runs, cbrt_of_f32)
 KL_MAP_1(rsqrt_f32, float, float, rsqrt_of_f32)
 KL_MAP_1(rsqrt_f64, double, double, rsqrt_of_f64)
@@ -145,9 +126,7 @@ KL_MATH_MAP(sigmoid_f32, sigmoid_f32_runs, kl_sigmoid_f32)
 
 KL_MATH_MAP_2(arctan2_f32, arctan2_f32_runs, kl_atan2_f32)
 KL_MATH_MAP_2(logaddexp_f32, logaddexp_f32_runs, logaddexp_of_f32)
-KL_MAP_2(logaddexp_f64, double, logaddexp_of_f64)
 KL_MATH_MAP_2(silu_mul_f32, silu_mul_f32_runs, silu_mul_of_f32)
-KL_MAP_2(silu_mul_f64, double, silu_mul_of_f64)
 
 #define REALS(f) [KL_F32] = f##_f32, [KL_F64] = f##_f64
 
@@ -171,11 +150,11 @@ static kl_map_fn *const maps[][KL_N_DTYPES] = {
     [KL_OP_ERF] = {REALS(erf)},
     [KL_OP_RSQRT] = {REALS(rsqrt)},
     [KL_OP_CBRT] = {[KL_F32] = cbrt_f32},
-    [KL_OP_SINC] = {REALS(sinc)},
+    [KL_OP_SINC] = {[KL_F32] = sinc_f32},
     [KL_OP_SIGMOID] = {[KL_F32] = sigmoid_f32},
     [KL_OP_ARCTAN2] = {[KL_F32] = arctan2_f32},
-    [KL_OP_LOGADDEXP] = {REALS(logaddexp)},
-    [KL_OP_SILU_MUL] = {REALS(silu_mul)},
+    [KL_OP_LOGADDEXP] = {[KL_F32] = logaddexp_f32},
+    [KL_OP_SILU_MUL] = {[KL_F32] = silu_mul_f32},
 };
 
 kl_map_fn *kl_cpu_transcendental_map(enum kl_op_id op, enum kl_dtype dtype) {

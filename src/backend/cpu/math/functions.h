@@ -255,13 +255,26 @@ static inline float kl_log_f32(float x) {
     float normal = x * (x < 0x1p-126f ? 0x1p24f : 1.0f);
     return kl_log_ends(x, kl_log_normal_f32(normal, x < 0x1p-126f ? 127 + 24 : 127));
 }
+/* The same for other bases: f is multiplied by 1 / log(base) with the rounding error, and n by the
+ * logarithm of 2, whose first part, `two`, has 16 bits. */
+KL_INLINE float kl_log_based_f32(float x, float bias, float by, float by_low, float two,
+                                 float two_low) {
+    uint32_t u = kl_f32_bits(x) + (0x3f800000u - 0x3f3504f3u);
+    float n = (float)(int32_t)(u >> 23) - bias;
+    float f = kl_bits_f32((u & 0x7fffffu) + 0x3f3504f3u) - 1;
+    float y = f * by, more = __builtin_fmaf(f, by_low, __builtin_fmaf(f, by, -y));
+    float big = n * two, sum = big + y;
+    float rest = __builtin_fmaf(n, two_low, (y - (sum - big)) + more);
+    return sum + __builtin_fmaf(f * f, KL_POLYNOMIAL_F32(kl_log_rest, f) * by, rest);
+}
 static inline float kl_log2_f32(float x) {
-    struct kl_log_parts p = kl_log_split((double)x);
-    double y = p.f * KL_POLYNOMIAL(kl_log1p_over_f, p.f);
-    return kl_log_ends(x, (float)__builtin_fma(y, KL_LOG2_E, p.n));
+    float normal = x * (x < 0x1p-126f ? 0x1p24f : 1.0f), bias = x < 0x1p-126f ? 127 + 24 : 127;
+    return kl_log_ends(x, kl_log_based_f32(normal, bias, 0x1.715476p0f, 0x1.4ae0cp-26f, 1, 0));
 }
 static inline float kl_log10_f32(float x) {
-    return kl_log_ends(x, (float)(kl_log_wide((double)x) * KL_LOG10_E));
+    float normal = x * (x < 0x1p-126f ? 0x1p24f : 1.0f), bias = x < 0x1p-126f ? 127 + 24 : 127;
+    return kl_log_ends(x, kl_log_based_f32(normal, bias, 0x1.bcb7b2p-2f, -0x1.5b235ep-27f,
+                                           0x1.344p-2f, 0x1.3509f8p-18f));
 }
 static inline float kl_log1p_f32(float x) {
     float y = (float)kl_log1p_wide((double)x);

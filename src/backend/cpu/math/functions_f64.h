@@ -2,6 +2,7 @@
  * vectorise; sums are carried with their rounding errors where those would show. Errors are in
  * docs/numerics.md, measured by tests/backend/cpu/math/test_functions_f64.c. */
 #pragma once
+#include "backend/cpu/math/extremes.h"
 #include "backend/cpu/math/functions.h"
 
 /* The Taylor series themselves, cut off below 2^-56 of the results: in r, (exp(r) - 1 - r) / r^2 on
@@ -79,6 +80,12 @@ KL_INLINE double kl_sigmoid_f64(double x) {
     return (x < 0 ? e : 1) / (1 + e);
 }
 
+/* silu(a) b. Below the bound silu(a) is -0, also at -infinity. */
+KL_INLINE double kl_silu_mul_f64(double a, double b) {
+    double x = a < -800 ? -800 : a;
+    return x * kl_sigmoid_f64(x) * b;
+}
+
 /* ---- logarithms ---- */
 /* log(1 + f) = high + low, f in [sqrt(1/2) - 1, sqrt(2) - 1]: with s = f / (2 + f) it is
  * log((1 + s) / (1 - s)) = f - f^2 / 2 + s (f^2 / 2 + s^2 tail). */
@@ -140,6 +147,11 @@ KL_INLINE double kl_log1p_f64(double x) {
     double y = kl_log1p_any(x);
     y = x > -1 && x < (double)INFINITY ? y : kl_log_ends_f64(x + 1, y);
     return x == 0 ? x : y;
+}
+/* log(exp(a) + exp(b)). The difference of equal operands, infinities among them, is taken as 0. */
+KL_INLINE double kl_logaddexp_f64(double a, double b) {
+    double d = a == b ? 0 : -fabs(a - b);
+    return kl_max_f64(a, b) + kl_log1p_f64(kl_exp_f64(d));
 }
 /* From 2^28 on, the inverse hyperbolic functions are log(2 x). */
 KL_INLINE double kl_asinh_f64(double x) {
@@ -205,6 +217,15 @@ KL_INLINE double kl_tan_f64(double x) {
     struct kl_angle_f64 a = kl_angle_of(x);
     double s = kl_sin_angle(a.r, a.rest), c = kl_cos_angle(a.r, a.rest);
     return a.quarters & 1 ? -c / s : s / c;
+}
+
+/* sin(pi x) / (pi x): 1 at 0, 0 at infinity and at other whole numbers, never -0. With n the
+ * integer nearest to |x|, |x| - n is exact and sin(pi |x|) = (-1)^n sin(pi (|x| - n)). */
+KL_INLINE double kl_sinc_f64(double x) {
+    double d = fabs(x), whole = rint(d), half = whole * 0.5, y = kl_sin_f64(KL_PI * (d - whole));
+    y = (rint(half) != half ? -y : y) / (KL_PI * d) + 0.0;
+    y = d < (double)INFINITY ? y : x != x ? x : 0;
+    return d == 0 ? 1 : y;
 }
 
 /* ---- inverse circular functions ---- */

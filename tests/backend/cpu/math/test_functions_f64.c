@@ -10,6 +10,12 @@
 static long double log2_of(long double x) {
     return log2l(x);
 }
+static long double sinc_of(long double x) {
+    const long double d = fabsl(x), whole = rintl(d), pi = 3.14159265358979323846264338327950288L;
+    if (isinf(x)) return 0;
+    if (x == 0) return 1;
+    return (fmodl(whole, 2) != 0 ? -1 : 1) * sinl(pi * (d - whole)) / (pi * d) + 0.0L;
+}
 static long double sigmoid_of(long double x) {
     return 1 / (1 + expl(-x));
 }
@@ -27,8 +33,9 @@ static const struct {
     {"asinh", KL_OP_ARCSINH, asinhl, 3}, {"acosh", KL_OP_ARCCOSH, acoshl, 3},
     {"atanh", KL_OP_ARCTANH, atanhl, 3}, {"asin", KL_OP_ARCSIN, asinl, 2.5},
     {"acos", KL_OP_ARCCOS, acosl, 2.5},  {"atan", KL_OP_ARCTAN, atanl, 1.5},
-    {"cbrt", KL_OP_CBRT, cbrtl, 1},      {"sin", KL_OP_SIN, sinl, 1},
-    {"cos", KL_OP_COS, cosl, 1},         {"tan", KL_OP_TAN, tanl, 2},
+    {"cbrt", KL_OP_CBRT, cbrtl, 1},      {"sinc", KL_OP_SINC, sinc_of, 2.5},
+    {"sin", KL_OP_SIN, sinl, 1},         {"cos", KL_OP_COS, cosl, 1},
+    {"tan", KL_OP_TAN, tanl, 2},
 };
 enum { N = 60007, N_FUNCTIONS = sizeof functions / sizeof *functions };
 static double given[N], other[N], made[N], first[N_FUNCTIONS + 1][N];
