@@ -127,14 +127,23 @@ static void copy_columns(const struct job *j, int64_t position, int64_t n, int64
     const int64_t high = KL_LINE / wide, step = j->slice_strides[0] * item,
                   column = j->lines * wide;
     char *out = (char *)j->l->out->data + position * column;
-    _Alignas(KL_LINE) char patch[KL_LINE * KL_TILE];
+    _Alignas(KL_LINE) char patch[KL_LINE * KL_TILE], turned[KL_LINE * KL_TILE];
+    /* Large results: a line that is written far from the one before would be read before. */
+    const bool lines = kl_nontemporal(j->l->out, KL_LINE) && column % KL_LINE == 0;
     for (int64_t row = first; row < last; row += high) {
         const int64_t rows = kl_min64(high, last - row);
         for (int64_t r = 0; r < rows; r++)
             gather_row((int)wide, patch + r * n * wide,
                        (const char *)source->data + (row + r) * step, offsets, item, n);
-        kl_cpu_transpose((int)wide, out + row * wide, column, patch, n * wide, rows, n);
+        char *to = out + row * wide;
+        if (!lines || rows < high) {
+            kl_cpu_transpose((int)wide, to, column, patch, n * wide, rows, n);
+            continue;
+        }
+        kl_cpu_transpose((int)wide, turned, KL_LINE, patch, n * wide, rows, n);
+        for (int64_t i = 0; i < n; i++) kl_nontemporal_line(to + i * column, turned + i * KL_LINE);
     }
+    if (lines) kl_nontemporal_end();
     for (int64_t i = 0; ok && i < n; i++)
         if (!ok[i]) memset(out + i * column + first * wide, 0, (size_t)((last - first) * wide));
 }

@@ -62,7 +62,8 @@ static void smallest(void **state) {
 static void gather_columns(enum kl_dtype dtype, int rows, int cols, int run, int n, bool reversed) {
     const size_t item = kl_dtype_size(dtype);
     const int64_t size = (int64_t)rows * cols * run, made = (int64_t)rows * n * run;
-    unsigned char *a = malloc((size_t)size * item), *out = malloc((size_t)made * item);
+    unsigned char *a = malloc((size_t)size * item),
+                  *out = aligned_alloc(64, ((size_t)made * item + 63) / 64 * 64);
     int32_t *i = malloc((size_t)n * sizeof *i);
     struct operand x, y, z;
     struct {
@@ -102,6 +103,8 @@ static void columns(void **state) {
             gather_columns(dtypes[d], 200, 600, run, 1100, false);
         }
     gather_columns(KL_F32, 2000, 300, 1, 700, false);
+    gather_columns(KL_F32, 2000, 300, 1, 2100, true); /* so large that lines are written whole */
+    gather_columns(KL_I16, 4128, 300, 1, 2050, true);
 }
 
 int main(void) {
