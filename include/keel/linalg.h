@@ -2,7 +2,9 @@
  * ownership and errors hold here too; float16 and bfloat16 are taken too, computed with in
  * float32, and the result rounded to their type.
  *
- * They are made by LU, whose gradient they have; it fails with KEEL_EMATRIX if a is singular. */
+ * They are made by LU. The gradient of det is the matrix of cofactors, also where a is singular:
+ * exact zeros where its rank is n - 2 or less, where second derivatives come out as 0 too. That of
+ * slogdet fails with KEEL_EMATRIX if a is singular. */
 #ifndef KEEL_LINALG_H
 #define KEEL_LINALG_H
 

@@ -46,9 +46,13 @@ int kl_eigvalsh(struct kl_array **out, struct kl_array *a, bool upper, struct kl
                 struct kl_error **err);
 
 /* ---- linalg_composed.c ---- */
-/* The product of the eigenvalues; its sign, or the logarithm of its size. By LU, also of
- * singular matrices, whose gradient fails. */
+/* The product of the eigenvalues; its sign, or the logarithm of its size. By LU, also of singular
+ * matrices. The gradient of det is the cofactors, of any matrix; those of slogdet fail where it is
+ * singular. */
 kl_unary_fn kl_det;
+/* The given determinants of the matrices a, with the gradient that they have. KL_ESHAPE, KL_EDTYPE:
+ * they are not one for each matrix, or not of float32 or float64 as these. */
+kl_binary_fn kl_determinant;
 int kl_slogdet_part(struct kl_array **out, struct kl_array *a, bool logarithm, struct kl_stream *s,
                     struct kl_error **err);
 /* The vector product along an axis of 2 or 3 elements, of which the third is 0 where it is missing.

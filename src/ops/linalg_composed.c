@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ops/build/build.h"
 #include "ops/build/deferred.h"
 #include "ops/build/meet.h"
 #include "ops/build/terms.h"
+#include "ops/build/vmap.h"
 #include "ops/linalg.h"
 #include "ops/reduce.h"
 
@@ -17,8 +19,9 @@ static void by_lu(struct kl_terms *t, struct kl_array *a, struct kl_array **diag
                   struct kl_array **sign) {
     struct kl_array **lu = NULL;
     size_t count = 0;
-    const int last = -1, n = a->t.dims[a->t.ndim - 1];
     *diagonal = *sign = NULL;
+    if (t->rc) return;
+    const int last = -1, n = a->t.dims[a->t.ndim - 1];
     t->rc = kl_matrix_parts(&lu, &count, KL_FACTORS_LU_FACTOR, a, false, t->s, t->err);
     for (size_t i = 0; i < count; i++) t->all[t->n++] = lu[i];
     struct kl_array *both = t->rc ? NULL : lu[0], *pivots = t->rc ? NULL : lu[1];
@@ -53,15 +56,58 @@ static struct kl_array *rounded(struct kl_terms *t, struct kl_array *x, const st
                : kl_term_cast(t, x, (enum kl_dtype)a->t.dtype);
 }
 
+/* ---- the operation that has the gradient of a determinant ---- */
+static int check_determinant(struct kl_array *value, struct kl_array *a, struct kl_error **err) {
+    KL_TRY(check_square(a, err));
+    bool same = value->t.ndim == a->t.ndim - 2;
+    for (int i = 0; i < value->t.ndim && same; i++) same = value->t.dims[i] == a->t.dims[i];
+    if (!same)
+        return kl_fail(err, KL_ESHAPE, "determinants of shape %s of matrices of shape %s",
+                       KL_SHAPE_TEXT_OF(value), KL_SHAPE_TEXT_OF(a));
+    if (value->t.dtype != a->t.dtype || (a->t.dtype != KL_F32 && a->t.dtype != KL_F64))
+        return kl_fail(
+            err, KL_EDTYPE, "determinants of %s of matrices of %s; both must be float32 or float64",
+            kl_dtype_name((enum kl_dtype)value->t.dtype), kl_dtype_name((enum kl_dtype)a->t.dtype));
+    return KL_OK;
+}
+
+int kl_determinant(struct kl_array **out, struct kl_array *value, struct kl_array *a,
+                   struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *in[] = {value, a};
+    KL_TRY(kl_check_array(value, "the determinants", err));
+    KL_TRY(check_determinant(value, a, err));
+    KL_TRY(kl_check_stream(s, err));
+    return kl_array_op1(out,
+                        &(struct kl_operation){.op = KL_OP_DET, .stream = s, .in = in, .n_in = 2},
+                        (enum kl_dtype)a->t.dtype, value->t.ndim, value->t.dims, err);
+}
+
+int kl_rebuild_det(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    KL_TRY(kl_build_no_params(b, err));
+    return kl_determinant(out, b->in[0], b->in[1], b->s, err);
+}
+
+int kl_vmap_det(const struct kl_vmap *v, struct kl_array **out, int *axis, struct kl_error **err) {
+    struct kl_array *in[2];
+    *axis = 0;
+    KL_TRY(kl_vmap_inputs(v, in, err));
+    const int rc = kl_vmap_build(v, out, NULL, 0, in, err);
+    for (int i = 0; i < 2; i++) kl_array_release(in[i]);
+    return rc;
+}
+
 int kl_det(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
     KL_DEFER(DET, a);
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array *diagonal, *sign;
     const int last = -1;
     KL_TRY(check_square(a, err));
-    by_lu(&t, kl_term_cast(&t, a, computed_in(a)), &diagonal, &sign);
-    struct kl_array *x = KL_TERM(&t, kl_prod_axes(&t.made, diagonal, &last, 1, false, s, err));
-    return kl_terms_end(&t, rounded(&t, kl_term2(&t, kl_multiply, x, sign), a), out);
+    struct kl_array *x = kl_term_cast(&t, a, computed_in(a));
+    by_lu(&t, kl_term(&t, kl_stop_gradient, x), &diagonal, &sign);
+    struct kl_array *d = KL_TERM(&t, kl_prod_axes(&t.made, diagonal, &last, 1, false, s, err));
+    d = kl_term2(&t, kl_multiply, d, sign);
+    if (!t.rc) x = kl_term_cast(&t, x, (enum kl_dtype)d->t.dtype);
+    return kl_terms_end(&t, rounded(&t, kl_term2(&t, kl_determinant, d, x), a), out);
 }
 
 /* One of the two results. */

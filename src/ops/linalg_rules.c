@@ -152,6 +152,70 @@ int kl_vjp_solve(const struct kl_vjp *v, struct kl_array **grad, struct kl_error
     return kl_terms_end(&t, NULL, NULL);
 }
 
+/* ---- determinants ---- */
+
+/* Element i of n fixed numbers, of no simple relation to each other. */
+static term fixed_numbers(struct kl_terms *t, kl_unary_fn *wave, int n, enum kl_dtype dtype) {
+    term i = KL_TERM(t, kl_arange(&t->made, 0, n, 1, dtype, t->s, t->err));
+    return kl_term(t, wave, kl_term_by(t, kl_add, kl_term(t, kl_square, i), 1));
+}
+
+/* a with one more column and row, of fixed numbers of a's size; 0 in the corner. */
+static term bordered(struct kl_terms *t, term a, int n) {
+    if (t->rc) return NULL;
+    const enum kl_dtype dtype = (enum kl_dtype)a->t.dtype;
+    const int matrix[] = {-2, -1};
+    term size = kl_term_reduce(t, kl_max_axes, kl_term(t, kl_abs, a), matrix, 2);
+    size = kl_term(t, kl_stop_gradient, size);
+    if (t->rc) return NULL;
+    term zero = kl_term_by(t, kl_multiply, size, 0), none = kl_term_number(t, 0, dtype);
+    size = kl_term_where(t, kl_term2(t, kl_equal, size, none), kl_term_number(t, 1, dtype), size);
+    term column = times(t, size, as_column(t, fixed_numbers(t, kl_cos, n, dtype)));
+    term row = times(t, size, as_row(t, fixed_numbers(t, kl_sin, n, dtype)));
+    return joined(t, joined(t, a, column, -1), joined(t, row, zero, -1), -2);
+}
+
+/* x where `which` says so, of each matrix of the batch; else the identity. */
+static term or_identity(struct kl_terms *t, term which, term x, int n) {
+    if (t->rc) return NULL;
+    term one = KL_TERM(t, kl_identity(&t->made, n, x->t.dtype, t->s, t->err));
+    return kl_term_where(t, which, x, one);
+}
+
+/* The transposed cofactors of a, also of singular a. Let b be a with one more column and row, and
+ * (m, x; y, z) its inverse: as polynomials, they are det(b) (z m - x y). b has an inverse where the
+ * rank of a is n - 1 or n; where it is less they are 0. */
+static term adjugate_of_singular(struct kl_terms *t, term singular, term a, int n) {
+    term b = bordered(t, a, n), d = kl_term(t, kl_det, b);
+    if (t->rc) return NULL;
+    term zero = kl_term_number(t, 0, (enum kl_dtype)a->t.dtype);
+    d = as_column(t, as_column(t, d));
+    term has_inverse = kl_term2(t, kl_not_equal, d, zero);
+    has_inverse = kl_term2(t, kl_logical_and, has_inverse, singular);
+    term r = kl_term(t, kl_inv, or_identity(t, has_inverse, b, n + 1));
+    term x = product(t, block(t, r, 0, n, n, 1), block(t, r, n, 0, 1, n));
+    term zm = times(t, block(t, r, n, n, 1, 1), block(t, r, 0, 0, n, n));
+    return kl_term_where(t, has_inverse, times(t, d, difference(t, zm, x)), zero);
+}
+
+/* The cofactors times g: of a regular a, g det(a) a'^-1. */
+int kl_vjp_det(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    term a = v->in[1];
+    const int n = a->t.dims[a->t.ndim - 1];
+    if (!v->wanted[1] || n == 0) return KL_OK;
+    term zero = kl_term_number(&t, 0, (enum kl_dtype)a->t.dtype);
+    term d = as_column(&t, as_column(&t, v->out[0]));
+    term g = as_column(&t, as_column(&t, v->cotangent[0]));
+    term singular = kl_term2(&t, kl_equal, d, zero);
+    term inverse =
+        kl_term(&t, kl_inv, or_identity(&t, kl_term(&t, kl_logical_not, singular), a, n));
+    term x = kl_term_where(&t, singular, adjugate_of_singular(&t, singular, a, n),
+                           times(&t, d, inverse));
+    grad[1] = kl_terms_keep(&t, times(&t, g, transposed(&t, x)));
+    return kl_terms_end(&t, NULL, NULL);
+}
+
 /* p = pinv(a): -p' g p' + (p p' g (1 - a p))' + ((1 - p a) g p' p)'. */
 int kl_vjp_pinv(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(v->s, err);

@@ -52,7 +52,8 @@ def det(a: array, *, stream: StreamOrDevice = None) -> array:
 
     a is (..., n, n) of a real dtype; leading axes are a batch. The result has the shape of the
     batch, and the floating dtype of a: float16 and bfloat16 are computed with in float32 and
-    rounded once. A device that lacks it refuses it: give stream=mx.cpu there.
+    rounded once. A device that lacks it refuses it: give stream=mx.cpu there. The gradient is
+    the matrix of cofactors, also of a singular matrix.
 
     Raises: ValueError when the last two axes differ, and for complex64.
 

@@ -231,31 +231,10 @@ static void derivatives(void **state) {
     }
 }
 
-/* Determinants have values for singular matrices, and no gradients: they are those of LU. */
-static void singular_determinants(void **state) {
-    for (int i = 0; i < N_SUBJECTS; i++) {
-        if (subjects[i].build != det && subjects[i].build != slogdet) continue;
-        const double v[2][2][2] = {{{2, 0}, {0, 3}}, {{1, 2}, {2, 4}}};
-        struct kl_array *a = array_of(KL_F64, SHAPE(2, 2, 2), v);
-        const struct kl_function f = {.call = total, .ctx = (void *)(uintptr_t)&subjects[i]};
-        struct kl_arrays values = {0}, g = {0};
-        struct kl_error *e = NULL;
-        EXPECT_OK(kl_value_and_grad(&f, (int[]){0}, 1, &a, 1, &values, &g, &err));
-        EXPECT_OK(kl_eval(values.v, 1, &err));
-        assert_int_equal(kl_eval(g.v, 1, &e), KL_EMATRIX);
-        assert_non_null(strstr(e->message, "matrix 1 of the batch is singular"));
-        kl_error_release(e);
-        kl_arrays_free(&values);
-        kl_arrays_free(&g);
-        kl_array_release(a);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients),
         cmocka_unit_test(derivatives),
-        cmocka_unit_test(singular_determinants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,6 +171,7 @@ static void prepare(struct call *c, const struct op_case *oc, enum kl_dtype dtyp
             enum kl_dtype d = oc->in[k].dtype == SAMPLED ? dtype : (enum kl_dtype)oc->in[k].dtype;
             if (k != (oc->n_in == c->r.b.n_in ? i : k) || d != (enum kl_dtype)own->t.dtype)
                 continue;
+            if (oc->in[k].values == SQUARES && own->t.ndim < 2) continue;
             what.values = oc->in[k].values;
             what.below = oc->in[k].below;
             given = true;
@@ -244,6 +245,11 @@ static void check(struct call *c, const char *name) {
     kl_array_release(want);
 }
 
+/* The inputs of the recorded operation, which may be more or less than those of the case. */
+static int n_recorded(const struct op_case *oc) {
+    return oc->op == KL_OP_DEPENDS || oc->op == KL_OP_DET ? 2 : oc->n_in;
+}
+
 static void against_a_loop(void **state) {
     static const int lanes[] = {3, 1, 0};
     uint32_t seed = 7;
@@ -252,8 +258,7 @@ static void against_a_loop(void **state) {
         if (!kl_vmap_rule(oc.op) || oc.n_in == 0) continue;
         for (int d = 0; d < KL_N_DTYPES; d++) {
             if (!(oc.dtypes >> d & 1)) continue;
-            /* the inputs of the recorded operation may be more or less than those of the case */
-            int n_in = oc.op == KL_OP_DEPENDS ? 2 : oc.n_in;
+            int n_in = n_recorded(&oc);
             for (unsigned set = 1; set < 1u << n_in; set++)
                 for (int k = 0; k < 3; k++)
                     for (int odd = 0; odd < (lanes[k] == 3 ? 2 : 1); odd++) {
@@ -275,7 +280,7 @@ static void on_a_device(void **state) {
         if (!kl_vmap_rule(oc->op) || oc->n_in == 0 || oc->op == KL_OP_FFT) continue;
         enum kl_dtype dtype =
             oc->dtypes & BIT(KL_F32) ? KL_F32 : (enum kl_dtype)__builtin_ctz(oc->dtypes);
-        int n_in = oc->op == KL_OP_DEPENDS ? 2 : oc->n_in;
+        int n_in = n_recorded(oc);
         for (unsigned set = 1; set < 1u << n_in; set++)
             for (int lanes = 0; lanes < 4; lanes += 3) {
                 struct call c;
@@ -389,7 +394,7 @@ static void allocation_failures(void **state) {
         if (oc->n_in == 0 || !kl_vmap_rule(oc->op)) continue;
         enum kl_dtype dtype =
             oc->dtypes & BIT(KL_F32) ? KL_F32 : (enum kl_dtype)__builtin_ctz(oc->dtypes);
-        int n_in = oc->op == KL_OP_DEPENDS ? 2 : oc->n_in;
+        int n_in = n_recorded(oc);
         for (unsigned set = 1; set < 1u << n_in; set++) {
             struct call c;
             prepare(&c, oc, dtype, set, 2, true, &seed);

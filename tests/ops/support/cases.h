@@ -328,6 +328,7 @@ CASE(do_cholesky, ((void)s, of_symmetric(out, upper_cholesky, in[0], err)))
 CASE(do_solve_triangular, kl_solve_triangular(out, in[0], in[1], true, s, err))
 CASE(do_solve, kl_solve(out, in[0], in[1], s, err))
 CASE(do_inv, kl_inv(out, in[0], s, err))
+CASE(do_det, kl_det(out, in[0], s, err))
 CASE(do_pinv, kl_pinv(out, in[0], s, err))
 CASE(do_singular_values, kl_singular_values(out, in[0], s, err))
 CASE(do_eigvalsh, ((void)s, of_symmetric(out, upper_values, in[0], err)))
@@ -559,6 +560,7 @@ static const struct op_case op_cases[] = {
         {D(2, 3, 4), MIXED, 0}),
     ROW(SOLVE, do_solve, WIDE, 2, {D(2, 3, 3), SQUARES, 0}, {D(2, 3, 4), MIXED, 0}),
     ROW(INV, do_inv, WIDE, 1, {D(2, 3, 3), SQUARES, 0}),
+    ROW(DET, do_det, WIDE, 1, {D(2, 3, 3), SQUARES, 0}),
     ROW(PINV, do_pinv, WIDE, 1, {D(2, 3, 4), MIXED, 0}),
     ROW(LU, do_lu, WIDE, 1, {D(2, 4, 3), MIXED, 0}),
     ROW(QR, do_qr, WIDE, 1, {D(2, 4, 3), MIXED, 0}),
