@@ -3,13 +3,14 @@
 python3 bench/sweep.py path/to/libkeel.so [filter ...]
 
 The interpreter has the packages keel (pip install ./python), numpy and, if PyTorch is to be compared, torch; libkeel.so is loaded first, so it is the one that is measured. A filter is a word of a case's name, as in `remainder`, `float64`, `transposed`;
-all words of one argument must be there ("remainder 4M int32"), and a case runs if any argument fits. `-median` leaves out the cases with this word. All cases take about half an hour on two processors. KEEL_BENCH_TABLE=file.md: the table of what is below 1.0, worst first. KEEL_SWEEP_TIMES=file.tsv: all times.
+all words of one argument must be there ("remainder 4M int32"), and a case runs if any argument fits. `-median` leaves out the cases with this word. All cases take about half an hour on two processors. KEEL_BENCH_TABLE=file.md: a table of the functions that have cases below 1.0, worst first. KEEL_SWEEP_TIMES=file.tsv: all times.
 
 Each case runs the libraries by turns in one process, KEEL_BENCH_ROUNDS rounds (3), each turn KEEL_BENCH_SECONDS long (0.002) but at least one call, after a call that does not count; a library that takes over a quarter of a second for a call is measured once. Figures are
 the least of the rounds, since what else runs only adds; a ratio is the best peer's time over Keel's. What a peer cannot do is left out of the case; a case without a peer is timed alone. Functions of the API without a case are printed at the end, with the reason where there is one; so are rows of op_list.def."""
 import ctypes
 import os
 import re
+import statistics
 import sys
 import time
 
@@ -90,10 +91,18 @@ def below_one():
 
 
 def write_table(path):
+    """One row for each function that has a case below 1.0, worst first."""
+    functions = {}
+    for name, least, best, ratio in results:
+        if ratio is not None:
+            function, dtype, layout = name.rsplit("|", 2)
+            functions.setdefault(function, []).append((ratio, f"{dtype}, {layout}", least["keel"], least[best], best))
     with open(path, "w") as f:
-        f.write("| function | operands | worst: Keel, the peer, ms | best peer / Keel, by dtype |\n|---|---|---|---|\n")
-        for (_, _, ours, theirs, best), (function, layout), row in below_one():
-            f.write(f"| {function} | {layout} | {ours * 1e3:.3g}, {best} {theirs * 1e3:.3g} | {', '.join(f'{dtype} {ratio:.2f}' for ratio, dtype, *_ in row)} |\n")
+        f.write("| function | below 1.0, of cases | median ratio | worst | operands | Keel, the peer, ms |\n|---|---|---|---|---|---|\n")
+        for function, cases in sorted(functions.items(), key=lambda item: min(item[1])[0]):
+            ratio, operands, ours, theirs, best = min(cases)
+            if ratio < 1:
+                f.write(f"| {function} | {sum(c[0] < 1 for c in cases)} of {len(cases)} | {statistics.median(c[0] for c in cases):.2f} | {ratio:.2f} | {operands} | {ours * 1e3:.3g}, {best} {theirs * 1e3:.3g} |\n")
 
 
 def names_of_api():

@@ -23,19 +23,11 @@ static inline float sinc_of_f32(float x) {
     uint64_t odd = d < 0x1p51 ? kl_f64_bits(t) << 63 : 0;
     return x == 0 ? 1 : (float)(kl_bits_f64(kl_f64_bits(y) ^ odd) + 0.0);
 }
-/* A third of the exponent bits, plus a constant that corrects the bias, is a first approximation
- * with 5 correct bits. Each step of Halley's method triples them: 15, 45. */
 static inline float cbrt_of_f32(float x) {
-    enum { MOVED = 715094163 }; /* two thirds of the bias, less what makes the error smallest */
-    const int zero = x == 0;    /* computed as 1: denormals on the way are slow */
-    double a = zero ? 1 : fabs((double)x);
-    uint32_t high = (uint32_t)(kl_f64_bits(a) >> 32) / 3 + MOVED;
-    double y = kl_bits_f64((uint64_t)high << 32);
-    for (int i = 0; i < 2; i++) {
-        double cube = y * y * y;
-        y *= (cube + 2 * a) / (2 * cube + a);
-    }
-    return zero || !(a < (double)INFINITY) ? x : copysignf((float)y, x);
+    double size = fabs((double)x), a = size == 0 ? 1 : size; /* no denormals on the way: slow */
+    double r = kl_inverse_cbrt(a);
+    float y = copysignf((float)(a * r * r), x);
+    return x == 0 || !(fabsf(x) < INFINITY) ? x : y;
 }
 /* log(exp(a) + exp(b)). The difference of equal operands, infinities among them, is taken as 0. In
  * double, since the sum may be much smaller than its terms. */

@@ -265,10 +265,9 @@ KL_INLINE double kl_acos_f64(double x) {
 }
 
 /* ---- cube roots ---- */
-/* As kl_cbrt_f32 up to 45 bits; then the root is cut to 26 bits, so that its square is exact, and
- * corrected once more. */
+/* The root is cut to 26 bits, so that its square is exact, and corrected by what its cube
+ * leaves. */
 KL_INLINE double kl_cbrt_f64(double x) {
-    enum { MOVED = 715094163 }; /* two thirds of the bias, less what makes the error smallest */
     double size = fabs(x);
     const bool ordinary = (size != 0) & (size < (double)INFINITY);
     double scale = size < 0x1p-1022 ? 0x1p54 : 1, back = size < 0x1p-1022 ? 0x1p-18 : 1;
@@ -276,14 +275,9 @@ KL_INLINE double kl_cbrt_f64(double x) {
     back = size > 0x1p1000 ? 0x1p18 : back;
     double a = size * scale;
     a = ordinary ? a : 1; /* no denormals on the way: they are slow */
-    uint32_t high = (uint32_t)(kl_f64_bits(a) >> 32) / 3 + MOVED;
-    double y = kl_bits_f64((uint64_t)high << 32);
-    for (int i = 0; i < 2; i++) {
-        double cube = y * y * y;
-        y *= (cube + 2 * a) / (2 * cube + a);
-    }
-    y = kl_bits_f64(kl_f64_bits(y) & ~((UINT64_C(1) << 27) - 1));
-    double r = a / (y * y);
-    y = __builtin_fma(y, (r - y) / (2 * y + r), y) * back;
+    double r = kl_inverse_cbrt(a);
+    double y = kl_bits_f64(kl_f64_bits(a * r * r) & ~((UINT64_C(1) << 27) - 1));
+    double more = __builtin_fma(-(y * y), y, a) * (r * r * (1.0 / 3));
+    y = (y + __builtin_fma(more * more, r, more)) * back;
     return ordinary ? copysign(y, x) : x;
 }
