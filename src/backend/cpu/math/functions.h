@@ -265,7 +265,9 @@ KL_INLINE float kl_log_based_f32(float x, float bias, float by, float by_low, fl
     float y = f * by, more = __builtin_fmaf(f, by_low, __builtin_fmaf(f, by, -y));
     float big = n * two, sum = big + y;
     float rest = __builtin_fmaf(n, two_low, (y - (sum - big)) + more);
-    return sum + __builtin_fmaf(f * f, KL_POLYNOMIAL_F32(kl_log_rest, f) * by, rest);
+    float square = f * f, tail = KL_POLYNOMIAL_F32(kl_log_rest, f) * by;
+    rest = __builtin_fmaf(__builtin_fmaf(f, f, -square), tail, rest);
+    return sum + __builtin_fmaf(square, tail, rest);
 }
 static inline float kl_log2_f32(float x) {
     float normal = x * (x < 0x1p-126f ? 0x1p24f : 1.0f), bias = x < 0x1p-126f ? 127 + 24 : 127;
