@@ -1,11 +1,13 @@
 /* lapack.c - loads LAPACK once; see lapack.h. Only a library is taken that computes on the thread
  * that calls it and may be called by several: then the bits do not depend on its threads, and no
- * setting of a library is changed that the program uses too. KEEL_LAPACK names the library. */
+ * setting of a library is changed that the program uses too. KEEL_LAPACK names the library. An
+ * OpenBLAS that is older than the processor is told which kernels the processor can run. */
 #include "backend/cpu/linalg/lapack.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +27,72 @@ static bool is_for_one_thread(void *library) {
     return !find(library, "openblas_get_parallel", &parallel) || parallel() == 0;
 }
 
+/* ---- the kernels of OpenBLAS ---- */
+#if defined __x86_64__
+extern char **environ;
+
+/* The newest kernels that this processor runs; NULL: those that OpenBLAS takes for want of better
+ * ones. */
+static const char *kernels_of_processor(void) {
+    __builtin_cpu_init();
+    const bool has_512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                         __builtin_cpu_supports("avx512vl");
+    if (has_512) return "OPENBLAS_CORETYPE=SkylakeX";
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+               ? "OPENBLAS_CORETYPE=Haswell"
+               : NULL;
+}
+
+/* A processor that OpenBLAS does not know gets its oldest kernels, of SSE3: svd then takes twice as
+ * long. */
+static bool has_oldest_kernels(void *library) {
+    char *(*corename)(void);
+    return find(library, "openblas_get_corename", &corename) && !strcmp(corename(), "Prescott");
+}
+
+/* dlopen while the environment has one more variable, which OpenBLAS reads when it is loaded. Other
+ * threads may read the environment meanwhile: so it is not changed, but another one, which stays
+ * in memory, takes its place. */
+static void *open_with(const char *variable, const char *name) {
+    static char **kept; /* never freed */
+    size_t n = 0;
+    char **before = environ;
+    while (before && before[n]) n++;
+    char **more = malloc((n + 2) * sizeof *more);
+    if (!more) return NULL;
+    for (size_t i = 0; i < n; i++) more[i] = before[i];
+    more[n] = (char *)(uintptr_t)variable;
+    more[n + 1] = NULL;
+    kept = more;
+    __atomic_store_n(&environ, kept, __ATOMIC_RELEASE);
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    /* Where the program has set a variable meanwhile, the environment is a copy of this one. */
+    char **expected = more;
+    __atomic_compare_exchange_n(&environ, &expected, before, false, __ATOMIC_RELEASE,
+                                __ATOMIC_RELAXED);
+    return library;
+}
+
+/* The library again, with the kernels of this processor. It stays as it is where the program has
+ * loaded it too, or has chosen kernels itself. */
+static void *with_good_kernels(void *library, const char *name) {
+    const char *variable = kernels_of_processor();
+    if (!variable || getenv("OPENBLAS_CORETYPE") || !has_oldest_kernels(library)) return library;
+    dlclose(library);
+    void *other = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (!other) other = open_with(variable, name);
+    return other ? other : dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+#else
+static void *with_good_kernels(void *library, const char *name) {
+    return library;
+}
+#endif
+
 static bool open_library(const char *name) {
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library) library = with_good_kernels(library, name);
     if (!library) return false;
     const struct {
         const char *name;
