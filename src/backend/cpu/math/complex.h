@@ -45,7 +45,8 @@ static inline bool kl_c64_equal(struct kl_c64 a, struct kl_c64 b) {
 static inline float kl_c64_abs(struct kl_c64 a) {
     const double x = (double)a.re, y = (double)a.im;
     float size = (float)sqrt(__builtin_fma(x, x, y * y));
-    return (fabsf(a.re) == INFINITY) | (fabsf(a.im) == INFINITY) ? INFINITY : size;
+    const bool infinite = (fabsf(a.re) == INFINITY) | (fabsf(a.im) == INFINITY);
+    return infinite ? INFINITY : size;
 }
 struct kl_c64 kl_c64_exp(struct kl_c64 a);
 struct kl_c64 kl_c64_log(struct kl_c64 a);

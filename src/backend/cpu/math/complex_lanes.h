@@ -39,7 +39,8 @@ KL_INLINE double kl_c_log_abs(double x, double y) {
     const bool near = (big > 0.5) & (big < 2);
     double more = __builtin_fma(big - 1, big + 1, small * small);
     struct kl_log_parts p = kl_log_split(near ? 1 + more : kl_c_square(x, y));
-    double f = near & (p.n == 0) ? more : p.f;
+    const bool itself = near & (p.n == 0);
+    double f = itself ? more : p.f;
     return 0.5 * __builtin_fma(p.n, KL_LN2, f * KL_POLYNOMIAL(kl_log1p_over_f, f));
 }
 KL_INLINE struct kl_c_parts kl_c_log(double x, double y) {
