@@ -41,6 +41,9 @@ normal standard_normal randn|uniform random rand|bernoulli - -|gumbel - -|laplac
 # What the API has and no case times, and why.
 NOT_TIMED = {
     **dict.fromkeys("reshape transpose swapaxes moveaxis matrix_transpose expand_dims squeeze flatten unflatten broadcast_to broadcast_arrays as_strided view diagonal slice split unstack atleast_1d atleast_2d atleast_3d meshgrid real_view stop_gradient".split(), "a view, no kernel"),
+    **dict.fromkeys("acos acosh asin asinh atan atan2 atanh bitwise_left_shift bitwise_right_shift concat conjugate cumulative_prod cumulative_sum matrix_norm permute_dims pow".split(), "another name of a function that is timed"),
+    **dict.fromkeys("empty empty_like".split(), "computes nothing"),
+    "gather_qqmm": "as gather_qmm and qqmm, which are timed",
     **dict.fromkeys("argument custom_function placeholder deferred call depends".split(), "no kernel of its own"),
     **dict.fromkeys("kernel metal_kernel cuda_kernel precompiled_cuda_kernel fast.metal_kernel fast.cuda_kernel fast.precompiled_cuda_kernel".split(), "the user's kernel; GPUs only"),
     **dict.fromkeys("norm_backward attention_backward convolution_backward".split(), "gradients: cpu_peers.py, train_peers.py"),
@@ -51,7 +54,7 @@ NOT_TIMED = {
                      "random.key random.seed random.split linalg.cross").split(), "computes nothing, or a handful of numbers"),
 }
 # The function of Python that computes an operation's row, where its name is another one.
-OF_ROWS = {"conjugate": "conj", "argmax": "argmax", "random_bits": "random.normal", "gather": "take", "scatter": "at.add", "put_along_axis": "put_along_axis", "convolution": "conv2d", "scaled_dot_product_attention": "fast.scaled_dot_product_attention", "rope": "fast.rope",
+OF_ROWS = {"conjugate": "conj", "copy": "contiguous", "argmax": "argmax", "random_bits": "random.normal", "gather": "take", "scatter": "at.add", "put_along_axis": "put_along_axis", "convolution": "conv2d", "scaled_dot_product_attention": "fast.scaled_dot_product_attention", "rope": "fast.rope",
            "rms_norm": "fast.rms_norm", "layer_norm": "fast.layer_norm", "fft": "fft.fft", "silu_mul": "silu_mul", **{n: "linalg." + n for n in "cholesky solve_triangular lu solve inv pinv qr svd eigh eig".split()}, "slice_update": "slice_update"}
 LAYOUTS = ["64", "4096", "1M", "4M", "transposed", "strided"]
 N = 1024

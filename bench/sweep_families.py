@@ -129,7 +129,7 @@ def indices(o, calls):
                 yield "argpartition", dtype, label, lambda: calls(lambda x: mx.argpartition(x, k, axis), lambda x: np.argpartition(x, k, axis), None, sorted_of())
                 yield "topk", dtype, label, lambda: calls(lambda x: mx.topk(x, 40, axis), None, torch and (lambda x: torch.topk(x, 40, axis)), sorted_of())
             yield "searchsorted", dtype, "64K in 64K", lambda: calls(mx.searchsorted, np.searchsorted, torch and torch.searchsorted, o.all_of(np.sort(o.numbers(dtype, 0, 100, (1 << 16,))), dtype), o.all_of(o.numbers(dtype, 0, 100, (1 << 16,)), dtype))
-            yield "unique", dtype, "64K", lambda: calls(mx.unique, np.unique, torch and torch.unique, o.all_of(o.numbers(dtype, 0, 100, (1 << 16,)), dtype))
+            yield "unique", dtype, "64K", lambda: calls(lambda x: mx.unique(x, 1 << 16), np.unique, torch and torch.unique, o.all_of(o.numbers(dtype, 0, 100, (1 << 16,)), dtype))
         yield "nonzero", dtype, "1M", lambda: calls(mx.nonzero, np.nonzero, torch and torch.nonzero, line())
         yield "flatnonzero", dtype, "1M", lambda: calls(mx.flatnonzero, np.flatnonzero, None, line())
         yield "argwhere", dtype, "1M", lambda: calls(mx.argwhere, np.argwhere, torch and torch.argwhere, line())
