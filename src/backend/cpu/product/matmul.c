@@ -114,8 +114,8 @@ static void small_packed(const struct kl_product *j, int64_t first, int64_t coun
         right = b;
     }
     for (int64_t i = 0; i < count; i++) {
-        /* what is beyond the last row belongs to another task */
-        const bool last = direct && beyond && i + 1 == count;
+        /* what is beyond the last products belongs to another task */
+        const bool last = direct && (i + 1) * size + beyond > count * size;
         char *at = to + i * size * j->bytes, *result = last ? c : at;
         (j->type == KL_F32 ? kl_small_f32 : kl_small_f64)(
             j->m, pitch, j->k, left + i * left_size * j->bytes, j->k, 1,

@@ -147,7 +147,8 @@ static void batches(void **state) {
     static const int sizes[][4] = {{3, 130, 300, 256}, {20, 130, 300, 32}, {3, 9, 70, 65},
                                    {40, 16, 16, 16},   {3, 9, 5, 3},       {5, 64, 128, 64},
                                    {3, 61, 127, 48},   {3, 21, 100, 112},  {900, 4, 4, 4},
-                                   {300, 7, 5, 11},    {900, 1, 3, 15},    {300, 16, 16, 32}};
+                                   {300, 7, 5, 11},    {900, 1, 3, 15},    {300, 16, 16, 32},
+                                   {90, 1, 3, 2},      {90, 2, 2, 1}};
     EACH_TYPE(t)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         /* Bit 0: all share matrix a; bit 1: all share matrix b. */
