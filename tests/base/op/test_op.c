@@ -16,7 +16,9 @@ static void flags(void **state) {
     assert_int_equal(kl_op_flags(KL_OP_ADD), KL_OPF_ELEMENTWISE);
     assert_int_equal(kl_op_flags(KL_OP_RESHAPE), KL_OPF_VIEW);
     assert_int_equal(kl_op_flags(KL_OP_SCATTER), KL_OPF_CHECKED | KL_OPF_BASE_IN_PLACE);
-    assert_int_equal(kl_op_flags(KL_OP_SUM), 0);
+    assert_int_equal(kl_op_flags(KL_OP_SUM), KL_OPF_FETCHES);
+    assert_int_equal(kl_op_flags(KL_OP_RANDOM_BITS), KL_OPF_BEGINS_RUN);
+    assert_int_equal(kl_op_flags(KL_OP_SORT), 0);
     assert_int_equal(kl_op_flags(KL_N_OPS), 0);
 }
 
