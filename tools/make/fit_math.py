@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of src/backend/cpu/math/functions.h, math/piecewise.h, math/exp.h and elementwise/half.c and prints them as C, with their errors.
+"""Fits the polynomials of src/backend/cpu/math/functions.h, functions_f64.h, piecewise.h, exp.h and elementwise/half.c and prints them as C, with their errors.
 
 Each is the interpolation at Chebyshev points (computed with 40 digits) of a function that is smooth where it is used; the coefficients are rounded to float64 once."""
 import struct
 
-from mpmath import asin, atan, binomial, chebyfit, cos, erf, exp, expm1, log, log1p, mp, mpf, pi, polyval, sin, sqrt, tanh
+from mpmath import asin, atan, binomial, chebyfit, cos, erf, erfc, exp, expm1, log, log1p, mp, mpf, pi, polyval, sin, sqrt, tanh
 
 mp.dps = 40
 HALF_LN2 = log(2) / 2
@@ -165,3 +165,19 @@ near = chebyfit(lambda t: even(erf, 2 / sqrt(pi))(t) - 1, [0, mpf(1) / 16], 4)[:
 erf_pieces = pieces(erf, 8, [near[0], 0, near[1], 0, near[2], 0, near[3]])
 for name, columns in (("tanh", tanh_pieces), ("erf", erf_pieces)):
     print(f"kl_{name}_pieces = {{" + ", ".join("{" + ", ".join("%.9gf" % single(v) for v in row) + "}" for row in zip(*columns)) + "};")
+
+
+def scaled_erfc(t):
+    """exp(x^2) erfc(x) as a function of t = (x - 3) / (x + 3)."""
+    x = 3 * (1 + t) / (1 - t)
+    return exp(x * x) * erfc(x)
+
+
+# In float64; errors are absolute, that of the second where it is multiplied by exp(-x^2).
+for name, f, a, b, n, weight in (
+    ("kl_erf_near", lambda z: even(erf, 2 / sqrt(pi))(z) - 1, mpf(0), mpf(1), 13, lambda z: 1),
+    ("kl_erf_far", scaled_erfc, -mpf(1) / 2, mpf(1) / 3, 15, lambda t: exp(-((3 * (1 + t) / (1 - t)) ** 2))),
+):
+    c = [float(v) for v in reversed(chebyfit(f, [a, b], n))]
+    worst = max(abs(polyval([mpf(v) for v in reversed(c)], x) - f(x)) * weight(x) for x in (a + (b - a) * i / 500 for i in range(501)))
+    print(f"/* error 2^{float(log(worst, 2)):.1f} */ static const double {name}[] = {{{', '.join(repr(v) for v in c)}}};")

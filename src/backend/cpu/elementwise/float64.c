@@ -38,6 +38,7 @@ MAP(sinh_f64, sinh_runs, kl_sinh_f64)
 MAP(cosh_f64, cosh_runs, kl_cosh_f64)
 MAP(tanh_f64, tanh_runs, kl_tanh_f64)
 MAP(sigmoid_f64, sigmoid_runs, kl_sigmoid_f64)
+MAP(erf_f64, erf_runs, kl_erf_f64)
 MAP(log_f64, log_runs, kl_log_f64)
 MAP(log2_f64, log2_runs, kl_log2_f64)
 MAP(log10_f64, log10_runs, kl_log10_f64)
@@ -99,6 +100,7 @@ static kl_map_fn *const maps[] = {
     [KL_OP_SINC] = sinc_f64,         [KL_OP_LOGADDEXP] = logaddexp_f64,
     [KL_OP_SILU_MUL] = silu_mul_f64, [KL_OP_SIN] = sin_f64,
     [KL_OP_COS] = cos_f64,           [KL_OP_TAN] = tan_f64,
+    [KL_OP_ERF] = erf_f64,
 };
 
 kl_map_fn *kl_cpu_float64_map(enum kl_op_id op, enum kl_dtype dtype) {

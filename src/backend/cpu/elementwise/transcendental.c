@@ -109,7 +109,6 @@ static void tanh_f32(int64_t n, void *out, const void *a, const void *b, const v
 static void erf_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
     kl_map_runs(erf_f32_runs, n, out, a, NULL);
 }
-KL_MAP_1(erf_f64, double, double, erf)
 KL_MATH_MAP(sinc_f32, sinc_f32_runs, sinc_of_f32)
 KL_MATH_MAP(cbrt_f32, cbrt_f32_runs, cbrt_of_f32)
 KL_MAP_1(rsqrt_f32, float, float, rsqrt_of_f32)
@@ -139,7 +138,7 @@ static kl_map_fn *const maps[][KL_N_DTYPES] = {
     [KL_OP_ARCSINH] = {[KL_F32] = arcsinh_f32},
     [KL_OP_ARCCOSH] = {[KL_F32] = arccosh_f32},
     [KL_OP_ARCTANH] = {[KL_F32] = arctanh_f32},
-    [KL_OP_ERF] = {REALS(erf)},
+    [KL_OP_ERF] = {[KL_F32] = erf_f32},
     [KL_OP_RSQRT] = {REALS(rsqrt)},
     [KL_OP_CBRT] = {[KL_F32] = cbrt_f32},
     [KL_OP_SINC] = {[KL_F32] = sinc_f32},

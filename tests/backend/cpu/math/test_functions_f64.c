@@ -35,7 +35,7 @@ static const struct {
     {"acos", KL_OP_ARCCOS, acosl, 2.5},  {"atan", KL_OP_ARCTAN, atanl, 1.5},
     {"cbrt", KL_OP_CBRT, cbrtl, 1},      {"sinc", KL_OP_SINC, sinc_of, 2.5},
     {"sin", KL_OP_SIN, sinl, 1},         {"cos", KL_OP_COS, cosl, 1},
-    {"tan", KL_OP_TAN, tanl, 2},
+    {"tan", KL_OP_TAN, tanl, 2},         {"erf", KL_OP_ERF, erfl, 1.25},
 };
 enum { N = 60007, N_FUNCTIONS = sizeof functions / sizeof *functions };
 static double given[N], other[N], made[N], first[N_FUNCTIONS + 1][N];
