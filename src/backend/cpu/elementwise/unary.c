@@ -149,11 +149,6 @@ static void erfinv_f32(int64_t n, void *out, const void *a, const void *b, const
         for (int k = 0; k < found; k++) y[which[k]] = kept[k];
     }
 }
-static void erfinv_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    const double *x = a;
-    double *y = out;
-    KL_EACH(i, n) y[i] = kl_cpu_erfinv(x[i]);
-}
 
 /* ---- complex64 ---- */
 static void negative_c64(int64_t n, void *out, const void *a, const void *b, const void *c) {
@@ -199,7 +194,7 @@ static kl_map_fn *const maps[][KL_N_DTYPES] = {
     [KL_OP_SQRT] = {REALS(sqrt)},
     [KL_OP_SQUARE] = {[KL_BOOL] = copy_1, UNSIGNEDS(square), SIGNEDS(square), FLOATS(square)},
     [KL_OP_FLOOR] = {[KL_F32] = floor_f32, [KL_F64] = floor_f64},
-    [KL_OP_ERFINV] = {[KL_F32] = erfinv_f32, [KL_F64] = erfinv_f64},
+    [KL_OP_ERFINV] = {[KL_F32] = erfinv_f32},
     [KL_OP_LOGICAL_NOT] = {[KL_BOOL] = not_b8},
 };
 

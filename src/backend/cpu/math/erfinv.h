@@ -1,4 +1,5 @@
-/* erfinv.h - the inverse error function of float32, inline and without branches; see erfinv.c. */
+/* erfinv.h - the inverse error function of float32, inline and without branches, from which normal
+ * random numbers are made. That of float64 is in functions_f64.h. */
 #pragma once
 #include "backend/cpu/math/functions.h"
 
@@ -35,6 +36,3 @@ static inline float kl_erfinv_middle_f32(float x) {
     double d = (double)x;
     return (float)kl_erfinv_near(d, -kl_log_wide((1 - d) * (1 + d)));
 }
-
-/* The inverse error function: NaN where |x| > 1 or x is NaN; infinities for 1 and -1. */
-double kl_cpu_erfinv(double x);
