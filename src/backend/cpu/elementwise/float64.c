@@ -1,28 +1,13 @@
 /* float64.c - the maps of the elementary functions of float64; see map.h. Their functions are in
- * math/functions_f64.h; the C library has those that are missing there, and circular functions of
- * large arguments. */
+ * math/functions_f64.h, powers in power.c; the C library has circular functions of large
+ * arguments. */
 #include <math.h>
 #include <string.h>
 
 #include "backend/cpu/elementwise/map.h"
 #include "backend/cpu/math/functions_f64.h"
 
-enum { RUN = 16 };
-typedef void runs_fn(int64_t n, double *z, const double *x, const double *y);
-
-/* Calls `runs` for all n elements, a partial last run in copies, as kl_map_runs does. */
-static __attribute__((noinline)) void map_runs(runs_fn *runs, int64_t n, double *z, const double *x,
-                                               const double *y) {
-    const int64_t whole = n / RUN * RUN;
-    const size_t rest = (size_t)(n - whole) * sizeof *z;
-    double room[3][RUN] = {{0}};
-    runs(n / RUN, z, x, y);
-    if (!rest) return;
-    memcpy(room[0], x + whole, rest);
-    if (y) memcpy(room[1], y + whole, rest);
-    runs(1, room[2], room[0], room[1]);
-    memcpy(z + whole, room[2], rest);
-}
+enum { RUN = KL_MATH_RUN };
 #define RUNS(name, EACH)                                                               \
     static void name(int64_t n, double *z, const double *x, const double *unused) {    \
         for (; n > 0; n--, x += RUN, z += RUN) KL_EACH_LANE(k, RUN) z[k] = EACH(x[k]); \
@@ -30,7 +15,7 @@ static __attribute__((noinline)) void map_runs(runs_fn *runs, int64_t n, double 
 #define MAP(name, runs, EACH)                                                             \
     RUNS(runs, EACH)                                                                      \
     static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        map_runs(runs, n, out, a, NULL);                                                  \
+        kl_map_runs_f64(runs, n, out, a, NULL);                                           \
     }
 MAP(exp_f64, exp_runs, kl_exp_f64)
 MAP(expm1_f64, expm1_runs, kl_expm1_f64)
@@ -58,7 +43,7 @@ MAP(sinc_f64, sinc_runs, kl_sinc_f64)
             KL_EACH_LANE(k, RUN) z[k] = EACH(x[k], y[k]);                                 \
     }                                                                                     \
     static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        map_runs(runs, n, out, a, b);                                                     \
+        kl_map_runs_f64(runs, n, out, a, b);                                              \
     }
 MAP_2(arctan2_f64, arctan2_runs, kl_atan2_f64)
 MAP_2(logaddexp_f64, logaddexp_runs, kl_logaddexp_f64)
@@ -78,12 +63,12 @@ static void erfinv_runs(int64_t n, double *y, const double *x, const double *unu
     }
 }
 static void erfinv_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    map_runs(erfinv_runs, n, out, a, NULL);
+    kl_map_runs_f64(erfinv_runs, n, out, a, NULL);
 }
 
 /* ---- circular functions: blocks with a large argument go element by element ---- */
-static void circular(int64_t n, double *y, const double *x, runs_fn *near, double (*one)(double),
-                     double (*far)(double)) {
+static void circular(int64_t n, double *y, const double *x, kl_math_runs_f64 *near,
+                     double (*one)(double), double (*far)(double)) {
     enum { BLOCK = 256 };
     for (int64_t at = 0; at < n; at += BLOCK, x += BLOCK, y += BLOCK) {
         const int64_t m = kl_min64(n - at, BLOCK);
@@ -92,7 +77,7 @@ static void circular(int64_t n, double *y, const double *x, runs_fn *near, doubl
         if (some)
             for (int64_t i = 0; i < m; i++) y[i] = (fabs(x[i]) < KL_TURNS_MAX ? one : far)(x[i]);
         else
-            map_runs(near, m, y, x, NULL);
+            kl_map_runs_f64(near, m, y, x, NULL);
     }
 }
 #define CIRCULAR(name, runs, EACH, far)                                                   \

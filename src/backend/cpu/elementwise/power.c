@@ -6,7 +6,7 @@
 
 #include "backend/cpu/math/complex.h"
 #include "backend/cpu/elementwise/map.h"
-#include "backend/cpu/math/functions.h"
+#include "backend/cpu/math/functions_f64.h"
 
 #define SIMPLE(y) (((y) == 2) | ((y) == 3) | ((y) == 0.5f) | ((y) == -1))
 static inline float squared_f32(float x) {
@@ -63,39 +63,41 @@ DEFINE_SIMPLE(f32, float)
 /* defines simple_f64, all_simple_f64 */
 DEFINE_SIMPLE(f64, double)
 
-static void power_f32_runs(int64_t n, float *z, const float *x, const float *y) {
-    for (; n > 0; n--, x += KL_MATH_RUN, y += KL_MATH_RUN, z += KL_MATH_RUN)
-        KL_EACH_LANE(k, KL_MATH_RUN) z[k] = kl_pow_f32(x[k], y[k]);
-}
-static void ordinary_f32_runs(int64_t n, float *z, const float *x, const float *y) {
-    for (; n > 0; n--, x += KL_MATH_RUN, y += KL_MATH_RUN, z += KL_MATH_RUN)
-        KL_EACH_LANE(k, KL_MATH_RUN) z[k] = kl_pow_ordinary_f32(x[k], y[k]);
-}
-static void power_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    enum { BLOCK = 64 };
-    const float *x = a, *y = b;
-    float *z = out, base[BLOCK], exponent[BLOCK]; /* out may be an operand */
-    if (all_simple_f32(n, z, x, y)) return;
-    for (int64_t at = 0; at < n; at += BLOCK, x += BLOCK, y += BLOCK, z += BLOCK) {
-        const int64_t m = kl_min64(n - at, BLOCK);
-        int some = 0, odd = 0;
-        KL_EACH(i, m) some |= SIMPLE(y[i]);
-        KL_EACH(i, m) odd |= !((x[i] > 0) & (x[i] < INFINITY) & (fabsf(y[i]) < INFINITY));
-        if (some) {
-            memcpy(base, x, (size_t)m * sizeof *x);
-            memcpy(exponent, y, (size_t)m * sizeof *y);
-        }
-        kl_map_runs(odd ? power_f32_runs : ordinary_f32_runs, m, z, x, y);
-        for (int64_t i = 0; some && i < m; i++)
-            if (SIMPLE(exponent[i])) z[i] = simple_f32(base[i], exponent[i]);
+/* Blocks of ordinary numbers, and all others. */
+#define DEFINE_POWERS(NAME, T, map_runs)                                                          \
+    static void power_##NAME##_runs(int64_t n, T *z, const T *x, const T *y) {                    \
+        for (; n > 0; n--, x += KL_MATH_RUN, y += KL_MATH_RUN, z += KL_MATH_RUN)                  \
+            KL_EACH_LANE(k, KL_MATH_RUN) z[k] = kl_pow_##NAME(x[k], y[k]);                        \
+    }                                                                                             \
+    static void ordinary_##NAME##_runs(int64_t n, T *z, const T *x, const T *y) {                 \
+        for (; n > 0; n--, x += KL_MATH_RUN, y += KL_MATH_RUN, z += KL_MATH_RUN)                  \
+            KL_EACH_LANE(k, KL_MATH_RUN) z[k] = kl_pow_ordinary_##NAME(x[k], y[k]);               \
+    }                                                                                             \
+    static void power_##NAME(int64_t n, void *out, const void *a, const void *b, const void *c) { \
+        enum { BLOCK = 64 };                                                                      \
+        const T *x = a, *y = b, infinite = (T)INFINITY;                                           \
+        T *z = out, base[BLOCK], exponent[BLOCK]; /* out may be an operand */                     \
+        if (all_simple_##NAME(n, z, x, y)) return;                                                \
+        for (int64_t at = 0; at < n; at += BLOCK, x += BLOCK, y += BLOCK, z += BLOCK) {           \
+            const int64_t m = kl_min64(n - at, BLOCK);                                            \
+            int some = 0, odd = 0;                                                                \
+            KL_EACH(i, m) some |= SIMPLE(y[i]);                                                   \
+            KL_EACH(i, m)                                                                         \
+            odd |= !((x[i] > 0) & (x[i] < infinite) & (y[i] < infinite) & (y[i] > -infinite));    \
+            if (some) {                                                                           \
+                memcpy(base, x, (size_t)m * sizeof *x);                                           \
+                memcpy(exponent, y, (size_t)m * sizeof *y);                                       \
+            }                                                                                     \
+            map_runs(odd ? power_##NAME##_runs : ordinary_##NAME##_runs, m, z, x, y);             \
+            for (int64_t i = 0; some && i < m; i++)                                               \
+                if (SIMPLE(exponent[i])) z[i] = simple_##NAME(base[i], exponent[i]);              \
+        }                                                                                         \
     }
-}
-static void power_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    const double *x = a, *y = b;
-    double *z = out;
-    if (all_simple_f64(n, z, x, y)) return;
-    for (int64_t i = 0; i < n; i++) z[i] = SIMPLE(y[i]) ? simple_f64(x[i], y[i]) : pow(x[i], y[i]);
-}
+/* defines power_f32_runs, ordinary_f32_runs, power_f32 */
+DEFINE_POWERS(f32, float, kl_map_runs)
+/* defines power_f64_runs, ordinary_f64_runs, power_f64 */
+DEFINE_POWERS(f64, double, kl_map_runs_f64)
+
 static void power_c64(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const struct kl_c64 *x = a, *y = b;
     struct kl_c64 *z = out;

@@ -5,6 +5,21 @@
 #include "backend/cpu/math/extremes.h"
 #include "backend/cpu/math/functions.h"
 
+/* Calls `runs` for all n elements, a partial last run in copies, as kl_map_runs does. */
+typedef void kl_math_runs_f64(int64_t n, double *z, const double *x, const double *y);
+static __attribute__((noinline, unused)) void
+kl_map_runs_f64(kl_math_runs_f64 *runs, int64_t n, double *z, const double *x, const double *y) {
+    const int64_t whole = n / KL_MATH_RUN * KL_MATH_RUN;
+    const size_t rest = (size_t)(n - whole) * sizeof *z;
+    double room[3][KL_MATH_RUN] = {{0}};
+    runs(n / KL_MATH_RUN, z, x, y);
+    if (!rest) return;
+    memcpy(room[0], x + whole, rest);
+    if (y) memcpy(room[1], y + whole, rest);
+    runs(1, room[2], room[0], room[1]);
+    memcpy(z + whole, room[2], rest);
+}
+
 /* The Taylor series themselves, cut off below 2^-56 of the results: in r, (exp(r) - 1 - r) / r^2 on
  * [-ln 2 / 2, ln 2 / 2]; in r^2, (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2 / 2) / r^4 on
  * [-pi / 4, pi / 4]; in t^2, (atan(t) / t - 1) / t^2 on [-1/4, 1/4]; in s^2,
@@ -21,6 +36,9 @@ static const double kl_cos_tail[] = {
 static const double kl_atan_tail[] = {-1.0 / 3,  1.0 / 5,   -1.0 / 7, 1.0 / 9,   -1.0 / 11,
                                       1.0 / 13,  -1.0 / 15, 1.0 / 17, -1.0 / 19, 1.0 / 21,
                                       -1.0 / 23, 1.0 / 25,  -1.0 / 27};
+/* In s^2, (log((1 + s) / (1 - s)) / s - 2 - 2/3 s^2 - 2/5 s^4) / s^6, for powers. */
+static const double kl_log_tail_fine[] = {2.0 / 7,  2.0 / 9,  2.0 / 11, 2.0 / 13, 2.0 / 15,
+                                          2.0 / 17, 2.0 / 19, 2.0 / 21, 2.0 / 23, 2.0 / 25};
 /* Printed by tools/make/fit_math.py: in x^2, erf(x) / x - 1 on [0, 1]; in t = (x - 3) / (x + 3),
  * exp(x^2) erfc(x) on [1, 6]; errors 2^-55.8 and, times exp(-x^2), 2^-57.6. */
 static const double kl_erf_near[] = {
@@ -238,6 +256,63 @@ KL_INLINE double kl_atanh_f64(double x) {
     double a = fabs(x), y = 0.5 * kl_log1p_any(2 * a / (1 - a));
     y = a < 1 ? y : a == 1 ? (double)INFINITY : (double)NAN;
     return copysign(a == 0 ? 0 : y, x);
+}
+
+/* ---- powers ---- */
+/* log(x) = high + low to about 2^-67 of it, x positive and finite. Every step carries its rounding
+ * error: s + s_low is f / (2 + f), z + z_low its square, w + w_low and c + c_low the series from
+ * s^5 and from s^3 on, over these powers, and t + t_low is s^3 c. */
+#define KL_FIFTHS_REST -0x1.999999999999ap-56 /* what 2/5 and 2/3 lose when they are rounded */
+#define KL_THIRDS_REST 0x1.5555555555555p-55
+struct kl_sum_f64 {
+    double high, low;
+};
+KL_INLINE struct kl_sum_f64 kl_log_fine(double x) {
+    const bool small = x < 0x1p-1022;
+    struct kl_log_parts p = kl_log_split(small ? x * 0x1p54 : x);
+    double n = small ? p.n - 54 : p.n, f = p.f;
+    double d = 2 + f, d_low = f - (d - 2), inverse = 1 / d, s = f * inverse;
+    double s_low = __builtin_fma(-s, d_low, __builtin_fma(-s, d, f)) * inverse;
+    double z = s * s, z_low = __builtin_fma(2 * s, s_low, __builtin_fma(s, s, -z));
+    double v = z * KL_POLYNOMIAL(kl_log_tail_fine, z), w = 2.0 / 5 + v;
+    double w_low = (2.0 / 5 - w) + v + KL_FIFTHS_REST;
+    double zw = z * w, zw_low = __builtin_fma(z, w, -zw);
+    zw_low = __builtin_fma(z, w_low, __builtin_fma(z_low, w, zw_low));
+    double c = 2.0 / 3 + zw, c_low = (2.0 / 3 - c) + zw + (zw_low + KL_THIRDS_REST);
+    double zc = z * c, zc_low = __builtin_fma(z, c, -zc);
+    zc_low = __builtin_fma(z, c_low, __builtin_fma(z_low, c, zc_low));
+    double t = s * zc, t_low = __builtin_fma(s, zc, -t);
+    t_low = __builtin_fma(s, zc_low, __builtin_fma(s_low, zc, t_low));
+    double y = 2 * s + t, y_low = ((2 * s - y) + t) + __builtin_fma(2, s_low, t_low);
+    double big = n * KL_LN2_HIGH, sum = big + y;
+    double low = ((big - sum) + y) + __builtin_fma(n, KL_LN2_LOW, y_low), high = sum + low;
+    return (struct kl_sum_f64){high, (sum - high) + low};
+}
+/* |x|^y for x and y that are finite and x that is not 0. */
+KL_INLINE double kl_pow_ordinary_f64(double x, double y) {
+    struct kl_sum_f64 l = kl_log_fine(fabs(x));
+    double e = y * l.high, e_low = __builtin_fma(y, l.low, __builtin_fma(y, l.high, -e));
+    e_low = fabs(e) < 800 ? e_low : 0; /* beyond, the result is 0 or infinite */
+    e = kl_clamp_f64(e, -800, 800);
+    double n = __builtin_fma(e, KL_LOG2_E, KL_TO_INTEGER) - KL_TO_INTEGER;
+    double first = __builtin_fma(n, -KL_LN2_HIGH, e); /* exact */
+    double more = __builtin_fma(n, -KL_LN2_LOW, e_low), r = first + more, one = 1 + r;
+    more = (first - r) + more;
+    more = __builtin_fma(more, r, more) + r * r * KL_POLYNOMIAL(kl_exp_tail, r);
+    double half = (n * 0.5 + KL_TO_INTEGER) - KL_TO_INTEGER;
+    return (one + (((1 - one) + r) + more)) * kl_power_of_2(half) * kl_power_of_2(n - half);
+}
+KL_INLINE double kl_pow_f64(double x, double y) {
+    const double infinite = (double)INFINITY, ax = fabs(x), half = y * 0.5;
+    const bool whole = floor(y) == y, odd = whole & (floor(half) != half);
+    double z = kl_pow_ordinary_f64(x, y);
+    double grows = y > 0 ? infinite : 0, shrinks = y > 0 ? 0 : infinite;
+    z = ax == 0 ? shrinks : ax == infinite ? grows : z;
+    z = fabs(y) == infinite ? (ax == 1 ? 1 : (ax > 1) == (y > 0) ? infinite : 0) : z;
+    z = odd ? copysign(z, x) : z;
+    z = x < 0 && x > -infinite && !whole ? (double)NAN : z;
+    z = x != x ? x : y != y ? y : z;
+    return y == 0 || x == 1 ? 1 : z;
 }
 
 /* ---- circular functions of |x| < KL_TURNS_MAX ---- */

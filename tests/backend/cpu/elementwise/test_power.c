@@ -11,7 +11,7 @@ static const double special[] = {0,        -0.0,      1,   -1, 0.5, -0.5, 2,    
                                  INFINITY, -INFINITY, NAN, 5,  2.5, -3,   0x1p-149, 3e38, -3e38};
 enum { N = 30011, N_SPECIAL = sizeof special / sizeof *special };
 static float x32[N], y32[N], z32[N], first[N];
-static double x64[N], y64[N], z64[N];
+static double x64[N], y64[N], z64[N], first64[N];
 
 static void fill(void) {
     uint64_t random = 9;
@@ -57,21 +57,64 @@ static void float32(void **state) {
         memcpy(first, z32, sizeof first);
     }
 }
-static void float64(void **state) {
-    fill();
+/* Checks powers of float64 in every variant. Prints the largest error. */
+static void check_float64(double most) {
+    double worst = 0;
     for (int v = 0; v < kl_cpu_n_variants(); v++) {
         kl_cpu_use_variant(v);
         run(KL_F64, N, z64, x64, y64, false);
         for (int i = 0; i < N; i++) {
             const long double want = powl((long double)x64[i], (long double)y64[i]);
             const double near = (double)want;
+            const double ulp = fabs(near) < 0x1p-1022 ? 0x1p-1074 : ldexp(1, ilogb(near) - 52);
+            const double off = (double)(fabsl((long double)z64[i] - want) / ulp);
             if (isnan(near)            ? !isnan(z64[i])
                 : isinf(near) || !near ? z64[i] != near || !signbit(near) != !signbit(z64[i])
-                                       : !(fabsl(z64[i] - want) <= 0x1p-52L * fabsl(want)))
+                                       : !(off <= most))
                 fail_msg("%s: %a to %a is %a, not %La", kl_cpu_variant_name(v), x64[i], y64[i],
                          z64[i], want);
+            if (v && !isnan(near) && kl_f64_bits(z64[i]) != kl_f64_bits(first64[i]))
+                fail_msg("%s: %a to %a differs from the first variant", kl_cpu_variant_name(v),
+                         x64[i], y64[i]);
+            if (isfinite(near) && near != 0 && off > worst) worst = off;
         }
+        memcpy(first64, z64, sizeof first64);
     }
+    print_message("%.3f ulp\n", worst);
+}
+static void float64(void **state) {
+    fill();
+    check_float64(1);
+}
+/* All magnitudes of base and result, up to the smallest and the largest: where an exponent of 2^10
+ * and more multiplies the error of a logarithm, and around whole exponents that are odd, or no
+ * longer can be. */
+static void float64_far(void **state) {
+    static const double pairs[][2] = {
+        {-1, 0x1p53},       {-1, 0x1p53 - 1}, {-1, 0x1p52 + 1}, {-1, 0x1p52 + 2},
+        {-1, 0x1p51 + 0.5}, {-1, 1e300},      {2, -1074},       {2, -1075},
+        {2, 1023},          {2, 1024},        {-2, 1025},       {-2, -1073},
+        {0x1p-1074, 0.25},  {0x1p-1074, 1},   {-0x1p-1074, 5},  {1, 1e300},
+        {1.5, 1e300},       {0.5, 1e300},     {-0.0, 1e300},    {INFINITY, 1e-300},
+        {-INFINITY, 7},     {-INFINITY, -7},  {NAN, 0},         {3, 0x1p-1074},
+        {0.1, 308},         {0x1p1023, 1e-5}, {10, 22},         {7, 13}};
+    enum { PAIRS = sizeof pairs / sizeof *pairs };
+    uint64_t random = 3;
+    for (int i = 0; i < N; i++) {
+        kl_test_random(&random);
+        const uint64_t bits = random * UINT64_C(0x9e3779b97f4a7c15);
+        const double unit = (double)(bits >> 11) * 0x1p-53;
+        kl_test_random(&random);
+        const double t = ((double)(random * UINT64_C(0x9e3779b97f4a7c15) >> 11) * 0x1p-53 - 0.5);
+        double x = i % 3 == 0   ? fabs(kl_bits_f64(bits))
+                   : i % 3 == 1 ? 0.7 + unit
+                                : 1 + (unit - 0.5) * ldexp(1, -(int)(bits & 31));
+        double y = t * 1510 / log(x);
+        if (i % 5 == 0) x = -x, y = floor(y);
+        x64[i] = i < PAIRS ? pairs[i][0] : x;
+        y64[i] = i < PAIRS ? pairs[i][1] : y;
+    }
+    check_float64(1);
 }
 /* In a run of one exponent, and in place, as among others. */
 static void one_exponent(void **state) {
@@ -104,6 +147,7 @@ static void one_exponent(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(float32), cmocka_unit_test(float64),
+                                       cmocka_unit_test(float64_far),
                                        cmocka_unit_test(one_exponent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
