@@ -77,6 +77,19 @@ static const double kl_erfinv_ends_fine[] = {
 static const double kl_log_tail[] = {2.0 / 3,  2.0 / 5,  2.0 / 7,  2.0 / 9,  2.0 / 11, 2.0 / 13,
                                      2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21, 2.0 / 23};
 
+/* A polynomial of an even number of terms as the sum of its even and its odd ones, which do not
+ * wait for each other. */
+KL_INLINE double kl_polynomial_halves(const double *c, int n, double x) {
+    double square = x * x, even = c[n - 2], odd = c[n - 1];
+#pragma GCC unroll 32
+    for (int i = n - 4; i >= 0; i -= 2) {
+        even = __builtin_fma(even, square, c[i]);
+        odd = __builtin_fma(odd, square, c[i + 1]);
+    }
+    return __builtin_fma(odd, x, even);
+}
+#define KL_POLYNOMIAL_HALVES(c, x) kl_polynomial_halves(c, (int)(sizeof(c) / sizeof *(c)), x)
+
 KL_INLINE double kl_clamp_f64(double x, double lo, double hi) { /* NaN stays NaN */
     return x < lo ? lo : x > hi ? hi : x;
 }
@@ -274,7 +287,7 @@ KL_INLINE struct kl_sum_f64 kl_log_fine(double x) {
     double d = 2 + f, d_low = f - (d - 2), inverse = 1 / d, s = f * inverse;
     double s_low = __builtin_fma(-s, d_low, __builtin_fma(-s, d, f)) * inverse;
     double z = s * s, z_low = __builtin_fma(2 * s, s_low, __builtin_fma(s, s, -z));
-    double v = z * KL_POLYNOMIAL(kl_log_tail_fine, z), w = 2.0 / 5 + v;
+    double v = z * KL_POLYNOMIAL_HALVES(kl_log_tail_fine, z), w = 2.0 / 5 + v;
     double w_low = (2.0 / 5 - w) + v + KL_FIFTHS_REST;
     double zw = z * w, zw_low = __builtin_fma(z, w, -zw);
     zw_low = __builtin_fma(z, w_low, __builtin_fma(z_low, w, zw_low));
@@ -298,7 +311,7 @@ KL_INLINE double kl_pow_ordinary_f64(double x, double y) {
     double first = __builtin_fma(n, -KL_LN2_HIGH, e); /* exact */
     double more = __builtin_fma(n, -KL_LN2_LOW, e_low), r = first + more, one = 1 + r;
     more = (first - r) + more;
-    more = __builtin_fma(more, r, more) + r * r * KL_POLYNOMIAL(kl_exp_tail, r);
+    more = __builtin_fma(more, r, more) + r * r * KL_POLYNOMIAL_HALVES(kl_exp_tail, r);
     double half = (n * 0.5 + KL_TO_INTEGER) - KL_TO_INTEGER;
     return (one + (((1 - one) + r) + more)) * kl_power_of_2(half) * kl_power_of_2(n - half);
 }
