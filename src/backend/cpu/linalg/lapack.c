@@ -55,17 +55,21 @@ static bool has_oldest_kernels(void *library) {
  * threads may read the environment meanwhile: so it is not changed, but another one, which stays
  * in memory, takes its place. */
 static void *open_with(const char *variable, const char *name) {
-    static char **kept; /* never freed */
+    /* The blocks that were made, each with the address of the one before; never freed, since other
+     * threads may still read them. volatile: else nothing reads it, and it is no variable. */
+    static char **volatile kept;
     size_t n = 0;
     char **before = environ;
     while (before && before[n]) n++;
-    char **more = malloc((n + 2) * sizeof *more);
-    if (!more) return NULL;
+    char **block = malloc((n + 3) * sizeof *block);
+    if (!block) return NULL;
+    char **more = block + 1;
+    block[0] = (char *)kept;
     for (size_t i = 0; i < n; i++) more[i] = before[i];
     more[n] = (char *)(uintptr_t)variable;
     more[n + 1] = NULL;
-    kept = more;
-    __atomic_store_n(&environ, kept, __ATOMIC_RELEASE);
+    kept = block;
+    __atomic_store_n(&environ, more, __ATOMIC_RELEASE);
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     /* Where the program has set a variable meanwhile, the environment is a copy of this one. */
     char **expected = more;
