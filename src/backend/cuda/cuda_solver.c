@@ -281,7 +281,7 @@ static int lu(struct job *j, int64_t i) {
 
 /* Factors the copy, and solves by its factors for the rows of b (NULL: of the identity matrix), by
  * columns in x. cuSOLVER's own getrs exchanges rows one after the other; here each is written in
- * its place at once, which takes a hundredth of the time. */
+ * its place at once, which takes a twentieth of the time. */
 static int factor_and_solve(struct job *j, int64_t i, const void *b, const int64_t *strides,
                             void *x, int columns) {
     KL_TRY(factor(j, i, j->n));
