@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""A language model's speed through mlx-lm, unchanged: python3 bench/lm_peers.py SHAPE BITS PATH... [--prompt N] [--tokens N] [--cpu] [--profile]
+"""A language model's speed through mlx-lm, unchanged: python3 bench/lm_peers.py SHAPE BITS PATH... [--prompt N] [--tokens N] [--batches N,N...] [--cpu] [--profile]
 
 SHAPE is a key of SHAPES below; the model has random weights in bfloat16, quantised in groups of 64 where BITS is not 0. Each PATH is a folder with
 `mlx.core` in it (Keel's or MLX's), to come first on the path of a process of its own; mlx-lm is taken from the interpreter that runs this. Prints for
 each: seconds from the start of the process until the library is there, until the weights are there, and until the first token after a short prompt;
 then, the best of three, tokens per second of the prompt and of decoding. The first tokens of all must be the same where their logits differ enough:
-they are printed, not compared, since the random weights of two libraries are not equal."""
+they are printed, not compared, since the random weights of two libraries are not equal. With --batches, for each N: N requests of 512 tokens and 128 to
+generate go through mlx-lm's batch generation at once, the better of two runs: tokens per second, prompts and answers counted, of the answers after the
+last prompt alone, and the seconds until the first token is there."""
 
 import json
 import os
@@ -23,7 +25,7 @@ SHAPES = {
 
 CHILD = """
 import json, sys, time
-begun, shape, bits, n_prompt, n_tokens, cpu, profile = json.loads(sys.argv[1])
+begun, shape, bits, n_prompt, n_tokens, batches, cpu, profile = json.loads(sys.argv[1])
 import mlx.core as mx
 mx.set_default_device(mx.cpu if cpu else mx.gpu)  # before mlx-lm is there: it makes its stream when it is imported
 import mlx.nn as nn
@@ -60,6 +62,30 @@ for _ in range(3):
     a, b, tokens = run(n_prompt, n_tokens)
     best = [max(best[0], a), max(best[1], b)]
 print("%.0f tokens per second of a prompt of %d, %.1f of decoding %d; tokens %s" % (best[0], n_prompt, best[1], n_tokens, tokens[:6]), flush=True)
+
+def run_batch(n):
+    from mlx_lm.generate import BatchGenerator
+    generator = BatchGenerator(model, max_tokens=128, completion_batch_size=n)
+    mx.synchronize()
+    begin, count, first, late, at_late = time.perf_counter(), 0, 0, 0, 0
+    generator.insert([[(i * 7919 + k * 31) % 900 + 100 for i in range(512)] for k in range(n)], [128] * n)
+    started = set()
+    while responses := generator.next_generated():
+        now = time.perf_counter()
+        first = first or now - begin
+        count += len(responses)
+        started.update(r.uid for r in responses)
+        if len(started) == n and not late:
+            late, at_late = now, count
+    end = time.perf_counter()
+    generator.close()
+    assert count == 128 * n, count
+    return (512 + 128) * n / (end - begin), (count - at_late) / (end - late), first
+
+for n in batches:
+    run_batch(n)  # compiles what it needs
+    total, answers, first = max(run_batch(n), run_batch(n))
+    print("%d requests of 512 + 128 tokens: %.0f tokens per second, %.0f of the answers alone; first token after %.3f s" % (n, total, answers, first), flush=True)
 if profile:
     import cProfile, pstats
     p = cProfile.Profile()
@@ -76,10 +102,11 @@ def main():
     args = sys.argv[1:]
     flags = [a for a in args if a.startswith("--")]
     shape, bits = SHAPES[args[0]], int(args[1])
-    values = {args.index(f) + 1 for f in flags if f in ("--prompt", "--tokens")}
+    values = {args.index(f) + 1 for f in flags if f in ("--prompt", "--tokens", "--batches")}
+    batches = [int(n) for n in args[args.index("--batches") + 1].split(",")] if "--batches" in args else []
     paths = [a for i, a in enumerate(args[2:], 2) if not a.startswith("--") and i not in values]
     for path in paths:
-        given = json.dumps([time.time(), shape, bits, number(args, "--prompt", 4096), number(args, "--tokens", 128), "--cpu" in args, "--profile" in args])
+        given = json.dumps([time.time(), shape, bits, number(args, "--prompt", 4096), number(args, "--tokens", 128), batches, "--cpu" in args, "--profile" in args])
         print(f"{args[0]}, {bits or 'bfloat'}{' bits' if bits else '16'}, {path}", flush=True)
         env = dict(os.environ, PYTHONPATH=path + os.pathsep + os.environ.get("PYTHONPATH", ""))
         r = subprocess.run([sys.executable, "-c", CHILD, given], env=env)

@@ -168,10 +168,14 @@ static void claim(struct kl_node *n, uint64_t self) {
  * is slowed down there. */
 static __thread struct kl_stream *last_stream;
 
-struct kept { /* a stream whose role the committing caller holds, and how far to run it */
+struct kept { /* a stream whose role the committing caller holds */
     struct kl_stream *stream;
-    uint64_t ticket;
+    uint64_t ticket;    /* of the last task */
+    uint64_t n_claimed; /* tasks of the commit */
 };
+
+/* The tasks that the caller of async_eval encodes for an idle device. */
+enum { AT_ONCE = 64 };
 
 /* Whether s belongs to a device and has nothing to do but the last n tasks. */
 static bool idle_device(struct kl_stream *s, uint64_t last_ticket, uint64_t n) {
@@ -209,7 +213,7 @@ static int commit(struct kl_array *const *arrays, size_t n, bool always, struct 
         uint64_t ticket = last->task.ticket;
         /* From here on the tasks may run, and may be freed. */
         bool keep = always || idle_device(s, ticket, n_claimed);
-        if (kl_streams_append(keep ? s : NULL)) *kept = (struct kept){s, ticket};
+        if (kl_streams_append(keep ? s : NULL)) *kept = (struct kept){s, ticket, n_claimed};
     }
     kl_commit_unlock();
     for (struct kl_link *k; (k = kl_list_pop(&garbage));)
@@ -240,7 +244,7 @@ static int prepare(struct kl_array *const *arrays, size_t n, struct kl_error **e
 
 int kl_eval(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
     if (!all_settled(arrays, n)) {
-        struct kept kept = {NULL, 0};
+        struct kept kept = {NULL, 0, 0};
         KL_TRY(prepare(arrays, n, err));
         KL_TRY(commit(arrays, n, true, &kept, err));
         if (kept.stream) kl_stream_run_kept(kept.stream, kept.ticket);
@@ -264,12 +268,17 @@ int kl_async_eval(struct kl_array *const *arrays, size_t n, struct kl_error **er
                            "eval, or after the function has returned",
                            i);
     if (all_settled(arrays, n)) return KL_OK;
-    struct kept kept = {NULL, 0};
+    struct kept kept = {NULL, 0, 0};
     KL_TRY(prepare(arrays, n, err));
     KL_TRY(commit(arrays, n, false, &kept, err));
-    /* Waking a thread of the pool takes longer than encoding the work here, and an idle device
-     * would have to wait for it. */
-    if (kept.stream) kl_stream_run_kept(kept.stream, UINT64_MAX);
+    /* Waking a thread of the pool takes longer than encoding a little work here, and an idle device
+     * would have to wait for it. The pool encodes what comes after that, while the caller builds
+     * what it wants next: a program that decodes a language model needs as long to build a step as
+     * to encode it. */
+    if (kept.stream)
+        kl_stream_run_kept(kept.stream, kept.n_claimed <= 2 * AT_ONCE
+                                            ? UINT64_MAX
+                                            : kept.ticket - kept.n_claimed + AT_ONCE);
     return KL_OK;
 }
 
