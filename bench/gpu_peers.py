@@ -500,6 +500,40 @@ def quantised():
             free_array(a)
 
 
+def experts():
+    """Mixtures of experts: rows of bfloat16, each by one of 128 matrices of 1536 x 4096 that an index chooses, of 4 bits in groups of 64 (gather_qmm) and of bfloat16 (gather_mm).
+    8 rows: the 8 experts of one token. GB/s: of the matrices that are chosen. PyTorch: _grouped_mm of bfloat16, whose rows are sorted already."""
+    numpy_rng = np.random.default_rng(4)
+    n_experts, n, k = 128, 1536, 4096
+    form = (OptionalInt(64, True), OptionalInt(4, True), C.c_char_p(b"affine"))
+    words = to_keel(numpy_rng.integers(0, 1 << 32, (n_experts, n, k // 8), dtype=np.uint32))
+    scales, biases = (of_kind(normal(n_experts, n, k // 64) * 0.01, BF16) for _ in range(2))
+    whole = torch.randn(n_experts, n, k, device=dev).bfloat16()
+    one = of_kind(normal(1, n, k), BF16)
+    many = call("repeat_axis", one, n_experts, 0)
+    kw = call("contiguous", many, C.c_bool(False))
+    run(kw)
+    turned = call("swapaxes", kw, 1, 2)
+    none = new_array()
+    for tokens in (1, 32, 512, 4096):
+        rows = tokens * 8
+        chosen = np.sort(numpy_rng.integers(0, n_experts, rows).astype(np.int32)) if tokens > 1 else np.arange(8, dtype=np.int32) * 15
+        used = len(np.unique(chosen))
+        x = normal(rows, 1, k)
+        kx, ki = of_kind(x, BF16), to_keel(chosen)
+        tx = torch.from_numpy(x.reshape(rows, k)).to(dev).bfloat16()
+        offs = torch.from_numpy(np.cumsum(np.bincount(chosen, minlength=n_experts)).astype(np.int32)).to(dev)
+        p = {"torch.bfloat16": peer_torch(lambda: torch._grouped_mm(tx, whole.transpose(1, 2), offs=offs))}
+        flops = 2.0 * rows * n * k
+        case(f"4-bit experts, {tokens} tokens of 8", used * (n * k // 2 + n * k // 16), lambda: start(call("gather_qmm", kx, words, scales, biases, none, ki, C.c_bool(True), *form, C.c_bool(tokens > 1))), p,
+             flops=flops if tokens > 32 else None)
+        case(f"bfloat16 experts, {tokens} tokens of 8", used * n * k * 2, lambda: start(call("gather_mm", kx, turned, none, ki, C.c_bool(tokens > 1))), p, flops=flops if tokens > 32 else None)
+        free_array(kx)
+        free_array(ki)
+    for a in (words, scales, biases, one, many, kw, turned):
+        free_array(a)
+
+
 def index_of(n, below, seed=3):
     return np.random.default_rng(seed).integers(0, below, n, dtype=np.int32)
 
@@ -1047,7 +1081,7 @@ def loads():
 
 
 print(torch.cuda.get_device_name(0), "torch", torch.__version__, "mlx" if mx is not None else "no mlx")
-for group in (streams, rows, reductions, scans, fft, sorts, attentions, products, matrices, convolutions, quantised, gathers, scatters, chains, hops, loads):
+for group in (streams, rows, reductions, scans, fft, sorts, attentions, products, matrices, convolutions, quantised, experts, gathers, scatters, chains, hops, loads):
     if any(w.startswith("group:") for w in wanted) and f"group:{group.__name__}" not in wanted:
         continue
     group()

@@ -6,6 +6,7 @@
 
 #include "backend/gpu/lower/axes.h"
 #include "backend/gpu/lower/kernels.h"
+#include "backend/gpu/lower/product_route.h"
 #include "base/number/dtype.h"
 #include "base/op/op_params.h"
 
@@ -210,7 +211,57 @@ struct product { /* the same struct is in quantized_place.kl */
     int64_t x_mat, w_mat, s_mat, b_mat, xs, ws;
 };
 
-/* The matrix in the workspace, as numbers, and a product of floats. */
+/* A dense copy of indices where they are none. */
+static int dense_indices(struct kl_emit *e, const struct kl_arg *a, const void **at) {
+    int64_t dense[KL_AXES_MAX];
+    void *to = NULL;
+    *at = a->data;
+    if (a->layout & KL_ROW_CONTIGUOUS) return KL_OK;
+    kl_strides_row_major(a->ndim, a->dims, dense);
+    KL_TRY(kl_emit_workspace(e, (size_t)a->size * 4, &to));
+    *at = to;
+    return kl_emit_copy(e, 4, a->ndim, a->dims, to, dense, a->data, a->strides);
+}
+
+/* The indices of a product of single rows, and its result, as GATHER_MM has them. */
+struct along_one {
+    int n, result[3];
+    int64_t step, steps[3];
+};
+static struct kl_arg flat_indices(const struct kl_arg *a, const void *data, struct along_one *o) {
+    return (struct kl_arg){.data = (void *)data,
+                           .dtype = a->dtype,
+                           .layout = kl_layout_of(1, &o->n, &o->step),
+                           .ndim = 1,
+                           .size = o->n,
+                           .dims = &o->n,
+                           .strides = &o->step};
+}
+
+/* The product of x with chosen matrices of numbers. */
+static int choose_by_floats(struct kl_emit *e, const struct kl_command *c,
+                            const struct kl_arg *numbers) {
+    const struct kl_arg *out = &c->args[c->n_in];
+    const int n = out->dims[out->ndim - 1];
+    struct along_one o = {(int)(out->size / n), {(int)(out->size / n), 1, n}, 1, {n, n, 1}};
+    const void *left, *right;
+    KL_TRY(dense_indices(e, &c->args[4], &left));
+    KL_TRY(dense_indices(e, &c->args[5], &right));
+    struct kl_arg args[5] = {c->args[0], *numbers, flat_indices(&c->args[4], left, &o),
+                             flat_indices(&c->args[5], right, &o), *out};
+    args[4].ndim = 3;
+    args[4].dims = o.result;
+    args[4].strides = o.steps;
+    struct kl_command product = *c;
+    product.op = KL_OP_GATHER_MM;
+    product.params = NULL;
+    product.params_bytes = 0;
+    product.n_in = 4;
+    product.args = args;
+    return kl_emit_command(e, &product);
+}
+
+/* The matrices in the workspace, as numbers, and a product of floats. */
 static int by_floats(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_qmm_params *p = c->params;
     const struct kl_arg *x = &c->args[0], *w = &c->args[1], *out = &c->args[c->n_in];
@@ -231,7 +282,7 @@ static int by_floats(struct kl_emit *e, const struct kl_command *c) {
         strides[last - 1] = strides[last];
         strides[last] = step;
     }
-    struct kl_arg args[3] = {*x, *w, *out};
+    struct kl_arg args[3] = {*x, *w, *out}; /* the second is the numbers */
     args[1] = (struct kl_arg){.data = numbers,
                               .dtype = x->dtype,
                               .layout = kl_layout_of(last + 1, dims, strides),
@@ -239,6 +290,7 @@ static int by_floats(struct kl_emit *e, const struct kl_command *c) {
                               .size = size,
                               .dims = dims,
                               .strides = strides};
+    if (c->op == KL_OP_GATHER_QMM) return choose_by_floats(e, c, &args[1]);
     struct kl_command product = *c;
     product.op = KL_OP_MATMUL;
     product.params = NULL;
@@ -246,18 +298,6 @@ static int by_floats(struct kl_emit *e, const struct kl_command *c) {
     product.n_in = 2;
     product.args = args;
     return kl_emit_command(e, &product);
-}
-
-/* A dense copy of indices where they are none. */
-static int dense_indices(struct kl_emit *e, const struct kl_arg *a, const void **at) {
-    int64_t dense[KL_AXES_MAX];
-    void *to = NULL;
-    *at = a->data;
-    if (a->layout & KL_ROW_CONTIGUOUS) return KL_OK;
-    kl_strides_row_major(a->ndim, a->dims, dense);
-    KL_TRY(kl_emit_workspace(e, (size_t)a->size * 4, &to));
-    *at = to;
-    return kl_emit_copy(e, 4, a->ndim, a->dims, to, dense, a->data, a->strides);
 }
 
 /* The arguments of both kernels of packed numbers, but the last ones. */
@@ -302,6 +342,18 @@ static int describe(struct kl_emit *e, const struct kl_command *c, const struct 
     }
     a->q = q;
     return KL_OK;
+}
+
+/* Whether each row of x has a matrix that an index chooses, and rows of the same matrix are brought
+ * together. */
+static bool single_rows(const struct kl_emit *e, const struct product *q, int64_t batches) {
+    return q->gather && q->m == 1 && kl_route_pays(e, batches, q->ws);
+}
+
+/* The rows for which a tile then needs room: a quarter more than a matrix has on average, since
+ * what is left over reads the matrix again. */
+static int64_t lines_of_tile(const struct product *q, int64_t batches) {
+    return kl_groups_for(batches * 5, q->ws * 4);
 }
 
 /* ---- by matrix units ---- */
@@ -358,7 +410,11 @@ static int by_matrix(struct kl_emit *e, const struct kl_command *c, int64_t batc
     memcpy(in, c->args, sizeof in);
     KL_TRY(in_pieces(e, &c->args[0], &in[0], strides));
     KL_TRY(describe(e, c, in, false, &a));
-    const int eights = a.q.m <= 8 ? 1 : a.q.m <= 16 ? 2 : a.q.m <= 32 ? 4 : 8;
+    /* Single rows with the same matrix are brought together; offsets in x fit 32 bits. */
+    const bool routed =
+        single_rows(e, &a.q, batches) && a.q.x_mat >= 0 && a.q.xs * a.q.x_mat <= UINT32_MAX;
+    const int64_t lines = routed ? lines_of_tile(&a.q, batches) : a.q.m;
+    const int eights = lines <= 8 ? 1 : lines <= 16 ? 2 : lines <= 32 ? 4 : 8;
     const int tiles = eights > 1 && f->group_size < 128 ? 2 : 1, words = words_of(f);
     const int held = eights == 8 ? HELD_WORDS / 2 : HELD_WORDS;
     const int64_t groups = a.q.k / f->group_size;
@@ -366,14 +422,20 @@ static int by_matrix(struct kl_emit *e, const struct kl_command *c, int64_t batc
     while (block > 1 && (block * words * tiles > held || groups % block ||
                          !in_runs(&in[2], block) || !in_runs(&in[3], block)))
         block /= 2;
-    const int64_t parts =
-        batches * kl_groups_for(a.q.n, TILE * tiles) * kl_groups_for(a.q.m, EIGHT * eights);
+    struct kl_route route = {NULL, NULL, batches * kl_groups_for(a.q.m, EIGHT * eights)};
+    if (routed) KL_TRY(kl_route(e, a.rhs, 1, batches, a.q.ws, EIGHT * eights, &route));
+    const int64_t parts = route.n_tiles * kl_groups_for(a.q.n, TILE * tiles);
     const int64_t enough = eights > 1 ? ENOUGH_WARPS / 2 : ENOUGH_WARPS;
     uint32_t warps = 1;
     while (warps < MOST_WARPS && parts * warps * 2 <= enough && warps * 2 <= groups / block)
         warps *= 2;
-    const int values[] = {
-        in[0].dtype, f->bits, f->group_size, eights, tiles, block, batches > 1 || a.q.gather};
+    const int values[] = {in[0].dtype,
+                          f->bits,
+                          f->group_size,
+                          eights,
+                          tiles,
+                          block,
+                          routed ? 2 : batches > 1 || a.q.gather};
     const size_t item = words < 4 ? (size_t)words * 4 : VEC_BYTES;
     const int32_t early = !a.q.gather && kl_emit_unwritten(e, &in[1]) &&
                           kl_emit_unwritten(e, &in[2]) && kl_emit_unwritten(e, &in[3]);
@@ -383,12 +445,13 @@ static int by_matrix(struct kl_emit *e, const struct kl_command *c, int64_t batc
                                    KL_KARG_PTR(a.o.data[3], 2 * block),
                                    KL_KARG_PTR(out->data, 2),
                                    KL_KARG_PTR(a.lhs, 4),
-                                   KL_KARG_PTR(a.rhs, 4),
+                                   KL_KARG_PTR(routed ? route.tiles : a.rhs, 4),
+                                   KL_KARG_PTR(route.order, 4),
                                    KL_KARG(a.q),
                                    KL_KARG(a.o.lead),
                                    KL_KARG(early)};
     return kl_emit(e, &kl_family_quantized_matrix, values, "multiply_packed", parts, warps * 32,
-                   args, 10);
+                   args, 11);
 }
 
 /* ---- by multiply-adds ---- */
@@ -400,30 +463,36 @@ static int packed(struct kl_emit *e, const struct kl_command *c, int64_t batches
     struct packed_args a;
     KL_TRY(describe(e, c, in, true, &a));
     const struct operands o = a.o;
+    const bool routed = single_rows(e, &a.q, batches) && p->transpose;
+    if (routed) a.q.gather = 2;
     const struct product q = a.q;
-    const int rows = !p->transpose || q.m == 1 ? 1 : q.m == 2 ? 2 : q.m <= 4 ? 4 : 8;
+    const int64_t lines = routed ? lines_of_tile(&q, batches) : q.m;
+    const int rows = !p->transpose || lines == 1 ? 1 : lines == 2 ? 2 : lines <= 4 ? 4 : 8;
     const int values[] = {in[0].dtype,    in[0].dtype,          p->format.mode,
                           p->format.bits, p->format.group_size, rows};
     const int columns = rows <= 2 && p->format.bits <= 4 ? 4 : 2;
     uint32_t local = kl_local_size(e, LOCAL);
     const int64_t teams = local / e->driver->subgroup ? local / e->driver->subgroup : 1;
+    struct kl_route route = {NULL, NULL, batches * kl_groups_for(q.m, rows)};
+    if (routed) KL_TRY(kl_route(e, a.rhs, 1, batches, q.ws, rows, &route));
     const struct kl_karg args[] = {KL_KARG_PTR(o.data[0], o.item[0]),
                                    KL_KARG_PTR(o.data[1], access_of(&o, 1, q.vector)),
                                    KL_KARG_PTR(o.data[2], o.item[2]),
                                    KL_KARG_PTR(affine ? o.data[3] : NULL, affine ? o.item[3] : 1),
                                    KL_KARG_PTR(out->data, kl_dtype_size(out->dtype)),
                                    KL_KARG_PTR(a.lhs, 4),
-                                   KL_KARG_PTR(a.rhs, 4),
+                                   KL_KARG_PTR(routed ? route.tiles : a.rhs, 4),
+                                   KL_KARG_PTR(route.order, 4),
                                    KL_KARG(q),
                                    KL_KARG(o.lead)};
     if (p->transpose)
         return kl_emit(e, &kl_family_quantized, values, "dots",
-                       batches * kl_groups_for(q.m, rows) * kl_groups_for(q.n, teams * columns),
-                       local, args, 9);
+                       route.n_tiles * kl_groups_for(q.n, teams * columns), local, args, 10);
     const int64_t total =
         batches * q.m * (q.n / (p->format.group_size < 32 ? p->format.group_size : 32));
     struct kl_karg more[10];
-    memcpy(more, args, sizeof args);
+    memcpy(more, args, 7 * sizeof *args);
+    memcpy(more + 7, args + 8, 2 * sizeof *args);
     more[9] = KL_KARG(total);
     return kl_emit(e, &kl_family_quantized, values, "add_rows", kl_groups_for(total, local), local,
                    more, 10);
@@ -441,6 +510,10 @@ int kl_lower_quantized_matmul(struct kl_emit *e, const struct kl_command *c) {
     const bool matrix = takes_matrix(e, c);
     if (c->op == KL_OP_QUANTIZED_MATMUL && bytes <= MOST_UNPACKED &&
         (m > (matrix ? MATRIX_ROWS : FEW_ROWS) || !p->transpose))
+        return by_floats(e, c);
+    /* Many rows for each of the matrices that indices choose. */
+    if (c->op == KL_OP_GATHER_QMM && bytes <= MOST_UNPACKED && matrix && m == 1 &&
+        kl_route_pays(e, batches, w->dims[0]) && batches > MATRIX_ROWS * w->dims[0])
         return by_floats(e, c);
     return matrix ? by_matrix(e, c, batches) : packed(e, c, batches);
 }
