@@ -137,7 +137,7 @@ static void plain(void **state) {
     for (int t = 0; t < N_TYPES; t++)
         for (int z = 0; z < N_SIZES - 2; z++)
             for (int columns = 0; columns < 2; columns++) { /* how w is stored */
-                if (!takes_case(6)) continue;
+                if (!takes_case(15)) continue;
                 const int n = sizes[z][0], n_w = sizes[z][1], lanes[] = {n_w, COLUMNS, DEPTH},
                           rows[] = {n, 1, DEPTH};
                 struct kl_array *w = numbers(types[t].dtype, 3, lanes),
