@@ -8,6 +8,9 @@
 static pid_t test_pid;
 
 static unsigned long n_cases, n_taken, seed;
+/* Of the draws of "cpu" and of all others. Each name has draws of its own, so that what a stage
+ * draws of one does not depend on whether it samples the other: fewer of the same cases. */
+static uint64_t states[2];
 
 static void report_sample(void) {
     if (getpid() == test_pid)
@@ -33,18 +36,18 @@ bool kl_test_samples(const char *what) {
 }
 
 bool kl_test_takes(const char *what, unsigned one_in) {
-    static uint64_t state;
+    uint64_t *state = &states[strcmp(what, "cpu") == 0];
     const unsigned by = thinned_by(what);
     if (!by) return true;
     if (!n_cases) {
         const char *given = getenv("KEEL_TEST_SEED");
         seed = given ? strtoul(given, NULL, 10) : 1;
-        state = seed * UINT64_C(0x9E3779B97F4A7C15);
+        states[0] = states[1] = seed * UINT64_C(0x9E3779B97F4A7C15);
         test_pid = getpid();
         atexit(report_sample);
     }
-    kl_test_random(&state);
-    bool taken = (state >> 33) % (one_in * by) == 0;
+    kl_test_random(state);
+    bool taken = (*state >> 33) % (one_in * by) == 0;
     n_cases++;
     n_taken += taken;
     return taken;

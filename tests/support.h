@@ -15,9 +15,9 @@
 
 /* Whether this stage of the tests runs only a sample of `what`, because KEEL_TEST_SAMPLE names it.
  * `what` is "kernels" (cases that compile kernels of their own) or "cpu" (cases of the CPU's
- * kernels). The variable has these names with commas between them, each as `name` or as `name/3`,
- * which draws a third as many cases. Without it every case runs. CONTRIBUTING.md says which stage
- * samples what. */
+ * kernels, and of devices where running is what takes the time). The variable has these names with
+ * commas between them, each as `name` or as `name/3`, which draws a third as many cases. Without it
+ * every case runs. CONTRIBUTING.md says which stage samples what. */
 bool kl_test_samples(const char *what);
 /* Whether the next case runs. In a sample about one case in `one_in` runs (with `name/3` one in
  * three times that), drawn by KEEL_TEST_SEED (a number, 1 unless set); otherwise every case runs.

@@ -1,4 +1,7 @@
 /* test_sample.c - which cases the stages of `make test` leave out (kl_test_takes of support.h). */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "support.h"
 
 enum { CASES = 3000 };
@@ -38,8 +41,44 @@ static void a_sample_has_one_case_in_so_many(void **state) {
     }
 }
 
+/* Which cases of "kernels" a process draws, between those of "cpu". */
+static void draws(const char *sample, bool *taken) {
+    int ends[2], status;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        setenv("KEEL_TEST_SAMPLE", sample, 1);
+        for (int i = 0; i < CASES; i++) {
+            kl_test_takes("cpu", 2);
+            taken[i] = kl_test_takes("kernels", 2);
+        }
+        _exit(write(ends[1], taken, CASES) != CASES);
+    }
+    assert_true(child > 0);
+    assert_int_equal(read(ends[0], taken, CASES), CASES);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* What a stage compiles is what the stage before it has in the cache. */
+static void a_thinner_sample_has_fewer_of_the_same_cases(void **state) {
+    static bool wide[CASES], thin[CASES];
+    int n = 0;
+    draws("kernels/3", wide);
+    draws("kernels/27,cpu/3", thin);
+    for (int i = 0; i < CASES; i++) {
+        assert_true(wide[i] || !thin[i]);
+        n += thin[i];
+    }
+    assert_true(n > 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_case_runs_unless_it_is_named),
-                                       cmocka_unit_test(a_sample_has_one_case_in_so_many)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_case_runs_unless_it_is_named),
+        cmocka_unit_test(a_sample_has_one_case_in_so_many),
+        cmocka_unit_test(a_thinner_sample_has_fewer_of_the_same_cases)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
