@@ -320,11 +320,11 @@ EXPORT int cudnnBackendGetAttribute(void *desc, int name, int type, int64_t room
 
 /* ---- running ---- */
 
-#define AS_A_DEVICE __attribute__((no_sanitize("address", "thread", "undefined")))
+#define LIKE_A_DEVICE __attribute__((no_sanitize("address", "thread", "undefined")))
 
 /* Adds up the products for what is wanted: the result, or one of the gradients. Sanitizers see no
  * more of it than of a device's kernels, and the test does not take minutes. */
-AS_A_DEVICE static void add_products(struct convolution *c) {
+LIKE_A_DEVICE static void add_products(struct convolution *c) {
     const int64_t *x = c->dims[INPUT], *w = c->dims[FILTER], *y = c->dims[OUTPUT];
     const int wanted = c->kind == FORWARD ? OUTPUT : c->kind == DX ? INPUT : FILTER;
     int64_t size = 1, in_z = 1, w_z = 1, out_z = 1, sz = 1, dz = 1, pz = 0;

@@ -158,15 +158,16 @@ static void finish(void) {
     assert_int_equal(cu->api->StreamSynchronize(((struct kl_cuda_queue *)q)->stream), 0);
 }
 
-static float element(const struct matrix *x, const int *batch, int nb, int r, int c) {
+__attribute__((no_sanitize_thread)) static float element(const struct matrix *x, const int *batch,
+                                                         int nb, int r, int c) {
     int64_t at = x->zero + r * x->strides[nb] + c * x->strides[nb + 1];
     for (int i = 0; i < nb; i++) at += batch[i] * x->strides[i];
     return numbers[at];
 }
 
 /* Whether the output on the device is the product. The numbers are small integers, so there is no
- * rounding. */
-static bool right(struct product *p, int nb) {
+ * rounding. The thread sanitizer would see but one thread. */
+__attribute__((no_sanitize_thread)) static bool right(struct product *p, int nb) {
     const int *dims = p->x[2].dims;
     float *got = malloc((size_t)p->x[2].arg.size * sizeof *got);
     assert_int_equal(
