@@ -20,7 +20,7 @@ if [ "$mode" = full ]; then
     in_release= in_sanitizers= in_python= seeds=10 tokens=64 calls=20000 fuzz_seconds=60
 else
     export KEEL_TEST_QUICK_KERNELS=1 # kernels of GPUs are compiled without optimisation
-    in_release=kernels/3 in_sanitizers=kernels/27,cpu in_python=python/4 seeds=1 tokens=16 calls=1500 fuzz_seconds=10
+    in_release=kernels/3 in_sanitizers=kernels/27,cpu/3 in_python=python/4 seeds=1 tokens=16 calls=1500 fuzz_seconds=10
 fi
 start_all=$SECONDS
 has() { # what the mode includes: "first" is `make test`, "more" is `make test-more`
@@ -72,6 +72,12 @@ stage() {
     count_processors
     awk -v n="$name" -v s=$((SECONDS - start)) -v p=$((processors - before)) \
         'BEGIN { printf "   %-28s %5.2f minutes, %4d seconds of processors\n", n, s / 60, p }'
+}
+
+sanitizer_build() { # PRESET VARIANTS-IN-FULL: builds, and names the variants of the CPU's kernels in it
+    if [ "$mode" = full ]; then export KEEL_CPU_VARIANTS=$2; fi
+    tools/build.sh "$1" &&
+        echo "kernels of the CPU: $(sed -n 's/^KEEL_CPU_KERNELS:INTERNAL=//p' "build/$1/CMakeCache.txt")"
 }
 
 tests() { # tests PRESET WHAT-IS-SAMPLED [ctest arguments], after build
@@ -179,7 +185,7 @@ if has first || [ "$mode" = check ]; then
     stage "kernels that start early" tools/check/kernels.sh
 fi
 if [ "$mode" = check ]; then
-    stage "ASan and UBSan: build" tools/build.sh asan
+    stage "ASan and UBSan: build" sanitizer_build asan host
     stage "ASan and UBSan, fast tests" tests asan "$in_sanitizers" -LE slow
     summary
     exit
@@ -195,9 +201,9 @@ if has first; then
     stage "Python package" package
 fi
 if has more; then
-    stage "ASan and UBSan: build" tools/build.sh asan
+    stage "ASan and UBSan: build" sanitizer_build asan host
     stage "ASan and UBSan" tests asan "$in_sanitizers"
-    stage "TSan: build" tools/build.sh tsan
+    stage "TSan: build" sanitizer_build tsan widest
     stage "TSan" tests tsan "$in_sanitizers"
     stage "fuzz: build" tools/build.sh fuzz
     stage "fuzz" fuzz
