@@ -334,19 +334,25 @@ static void make_reference(uint32_t number, struct kl_stream *s, struct referenc
     kl_recompute_allow(true);
 }
 
-/* A device that compiles kernels takes seconds for a graph. Where a sample has none in which
- * something is computed twice, more follow. */
+/* A device that compiles kernels takes seconds for a graph. Every sample has one there in which
+ * something is computed twice, whose kernels are then in the cache of the stages that follow. Where
+ * a sample has none all the same, all are run until there is one. */
 static void graphs_on(struct kl_stream *s, int n) {
     const uint64_t before = kl_recompute_count();
     const bool compiles = s == gpu_stream && strcmp(device_name(), "sim") != 0;
-    for (int g = 0; g < n || (g < 4 * n && kl_recompute_count() == before); g++) {
+    int n_run = 0;
+    for (int i = 0; i < n || (i < 2 * n && kl_recompute_count() == before); i++) {
         struct reference r;
-        if (g < n && !(compiles ? kl_test_takes("kernels", 1) : kl_test_takes("cpu", 4))) continue;
-        make_reference((uint32_t)g, s, &r);
-        compare_graph((uint32_t)g, s, &r);
-        for (int i = 0; i < r.n; i++) free(r.bytes[i]);
+        const uint32_t g = (uint32_t)(i % n);
+        const bool always = i >= n || (i == 1 && compiles);
+        if (!always && !(compiles ? kl_test_takes("kernels", 1) : kl_test_takes("cpu", 4)))
+            continue;
+        make_reference(g, s, &r);
+        compare_graph(g, s, &r);
+        for (int k = 0; k < r.n; k++) free(r.bytes[k]);
+        n_run++;
     }
-    print_message("%d graphs, %llu operations twice\n", n,
+    print_message("%d graphs of %d, %llu operations twice\n", n_run, n,
                   (unsigned long long)(kl_recompute_count() - before));
     assert_true(kl_recompute_count() > before);
 }
@@ -434,7 +440,7 @@ static void without_memory(void **state) {
     bool fired = true;
     int failures = 0;
     for (int n = 0; fired; n++) {
-        if (n > 1 && !kl_test_takes("cpu", 4)) continue;
+        if (n > 1 && failures > 0 && !kl_test_takes("cpu", 4)) continue;
         struct kl_arrays outs = {0};
         struct kl_error *e = NULL;
         kl_until_quiet();

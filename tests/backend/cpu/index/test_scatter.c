@@ -184,6 +184,7 @@ static void by_buckets(void **state) {
                 struct operand x, u, y;
                 if (kl_dtype_size((enum kl_dtype)d) * (size_t)n * (size_t)width < 1 << 17) n = 0;
                 if (n == 0) continue; /* scatters of fewer bytes do not use buckets */
+                if (!kl_test_takes("cpu", 1)) continue;
                 fill(base, (enum kl_dtype)d, (int64_t)rows * width);
                 fill(up, (enum kl_dtype)d, (int64_t)n * width);
                 for (int k = 0; k < n; k++)
@@ -216,6 +217,7 @@ static void chunks(void **state) {
             enum kl_dtype dtype = which & 1 ? KL_F64 : KL_F32;
             int width = which & 4 ? WIDTH : 1;
             struct operand x, u, y;
+            if (!kl_test_takes("cpu", 1)) continue;
             fill(base, dtype, (int64_t)ROWS * width);
             fill(up, dtype, (int64_t)N * width);
             for (int k = 0; k < N; k++) i[k] = ROWS - 1 - (int32_t)(next_random() % 50);

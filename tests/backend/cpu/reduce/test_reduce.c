@@ -166,6 +166,7 @@ static void extremes_of_halves(void **state) {
     for (int b = 0; b < 4 * N; b++) {
         enum kl_dtype dtype = half_types[b & 1];
         enum kl_op_id op = b & 2 ? KL_OP_MIN : KL_OP_MAX;
+        if (!kl_test_takes("cpu", 2)) continue;
         float other = widened(dtype, beside[b / 4]);
         for (int i = 0; i < ALL; i++) {
             float f = widened(dtype, (uint16_t)i);
@@ -274,6 +275,7 @@ static void halves_as_widened(void **state) {
         for (int k = 0; k < N_LENGTHS * N_WIDTHS * 5 * WAYS; k++) {
             int n = lengths[k % N_LENGTHS], m = widths[k / N_LENGTHS % N_WIDTHS];
             int op = k / N_LENGTHS / N_WIDTHS % 5, way = k / N_LENGTHS / N_WIDTHS / 5;
+            if (!kl_test_takes("cpu", 2)) continue;
             /* The layouts are rows, columns, and both of them with gaps between the elements. */
             bool rows = way == 0 || way == 2;
             int64_t along = (int64_t[]){1, m, 2, m + 5, 2 * m}[way],
@@ -333,6 +335,7 @@ static void windows(void **state) {
         const size_t item = kl_dtype_size(dtype);
         const bool joins = op == KL_OP_SUM || op == KL_OP_PROD;
         if (joins ? dtype == KL_U8 : dtype == KL_C64) continue; /* no such kernel */
+        if (!kl_test_takes("cpu", 4)) continue;
         for (int64_t i = 0; i < OUTER * m * run; i++) {
             float f[2] = {(float)(i * 7919 % 1009 - 500) / 256, (float)(i % 33)};
             if (dtype == KL_C64)
@@ -407,7 +410,7 @@ static void arg_reductions(void **state) {
         enum kl_op_id op = k / N_SIZES / N_DTYPES / WAYS / N_NUMBERS ? KL_OP_ARGMIN : KL_OP_ARGMAX;
         bool floating = kl_dtype_is_float(dtype), large = n > 5000;
         if ((kind == SPECIAL && !floating) ||
-            (large && (kind == ALIKE || way > 1 || dtype < KL_F16)))
+            (large && (kind == ALIKE || way > 1 || dtype < KL_F16)) || !kl_test_takes("cpu", 4))
             continue;
         /* The layouts are rows and columns, each without and with gaps between the elements. */
         bool rows = way % 2 == 0;

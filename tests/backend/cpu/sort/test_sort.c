@@ -120,6 +120,7 @@ static void few(void **state) {
         for (int t = 0; t < 4; t++)
             for (int m = 0; m < N_MANNERS; m++)
                 for (int64_t n = 1; n <= 300; n += n < 140 ? 1 : 13) {
+                    if (!kl_test_takes("cpu", 2)) continue;
                     fill(x, types[t], (enum manner)m, n);
                     check(types[t], (enum manner)m, n, x, true);
                 }
@@ -175,6 +176,7 @@ static void each_method(void **state) {
         for (int t = 0; t < 4; t++)
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
                 for (int m = 0; m < N_MANNERS; m++) {
+                    if (!kl_test_takes("cpu", 2)) continue;
                     fill(x, types[t], (enum manner)m, sizes[s]);
                     check(types[t], (enum manner)m, sizes[s], x, m % 2);
                 }
@@ -188,10 +190,12 @@ static void large(void **state) {
     enum { N = (1 << 22) + 77 };
     char *x = malloc((size_t)N * 8);
     for (int m = ANY; m <= OUTLIERS; m++) {
+        if (!kl_test_takes("cpu", 1)) continue;
         fill(x, KL_U32, (enum manner)m, N);
         check(KL_U32, (enum manner)m, N, x, false);
     }
     for (int m = 0; m < N_MANNERS; m++) { /* just above the smallest size of a task */
+        if (!kl_test_takes("cpu", 1)) continue;
         fill(x, KL_U32, (enum manner)m, 262145);
         check(KL_U32, (enum manner)m, 262145, x, false);
     }
