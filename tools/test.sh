@@ -17,10 +17,10 @@ slowest=$(mktemp) spent=$(mktemp) log_of_environment=$(mktemp) log_of_model=$(mk
 trap 'rm -f "$slowest" "$spent" "$log_of_environment" "$log_of_model"' EXIT
 if [ "$mode" = full ]; then
     unset KEEL_TEST_QUICK_KERNELS
-    in_release= in_sanitizers= in_python= seeds=10 tokens=64 calls=20000 fuzz_seconds=60
+    in_release= in_sanitizers= in_threads= in_python= seeds=10 tokens=64 calls=20000 fuzz_seconds=60
 else
     export KEEL_TEST_QUICK_KERNELS=1 # kernels of GPUs are compiled without optimisation
-    in_release=kernels/3 in_sanitizers=kernels/27,cpu/3 in_python=python/4 seeds=1 tokens=16 calls=1500 fuzz_seconds=10
+    in_release=kernels/3 in_sanitizers=kernels/27,cpu/3 in_threads=kernels/27,cpu/9 in_python=python/4 seeds=1 tokens=16 calls=1500 fuzz_seconds=10
 fi
 start_all=$SECONDS
 has() { # what the mode includes: "first" is `make test`, "more" is `make test-more`
@@ -204,7 +204,7 @@ if has more; then
     stage "ASan and UBSan: build" sanitizer_build asan host
     stage "ASan and UBSan" tests asan "$in_sanitizers"
     stage "TSan: build" sanitizer_build tsan widest
-    stage "TSan" tests tsan "$in_sanitizers"
+    stage "TSan" tests tsan "$in_threads"
     stage "fuzz: build" tools/build.sh fuzz
     stage "fuzz" fuzz
     stage "model of the protocol" model

@@ -89,6 +89,7 @@ static bool rounds_weights(void) {
  * with the root of the width. */
 static void check_scaled(struct shape s, enum kl_dtype dtype, enum masking masking, bool with_sinks,
                          bool transposed, struct kl_stream *stream, float q_scale) {
+    if (!getenv("KEEL_TEST_GPU") && !kl_test_takes("cpu", 1)) return;
     int dq[] = {s.b, s.heads, s.n, s.d}, dk[] = {s.b, s.kv_heads, s.m, s.d},
         dv[] = {s.b, s.kv_heads, s.m, s.e}, dm[] = {s.n, s.m};
     struct kl_array *q = random_array(dtype, 4, dq, q_scale), *k = random_array(dtype, 4, dk, 1),

@@ -62,6 +62,7 @@ static void rows(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32, KL_F64};
     enum { ROWS = 4 };
     for (size_t k = 0; k < 4 * (sizeof lengths / sizeof *lengths); k++) {
+        if (!kl_test_takes("cpu", 1)) continue;
         const int n = lengths[k / 4], d = (int)(k % 4);
         float *v = malloc((size_t)(ROWS * n) * sizeof *v);
         uint32_t seed = 3;
@@ -107,6 +108,7 @@ static void columns(void **state) {
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
         for (int d = 0; d < 4; d++)
             for (int axis = 0; axis < 2; axis++) {
+                if (!kl_test_takes("cpu", 1)) continue;
                 const int *dims = shapes[k];
                 int n = dims[0] * dims[1] * dims[2];
                 float *v = malloc((size_t)n * sizeof *v);
@@ -157,6 +159,7 @@ static void equal_values(void **state) {
         kl_cpu_use_variant(variant);
         for (int k = 0; k < 4 * SIZES; k++)
             for (size_t at = 0; at < sizeof values / sizeof *values; at++) {
+                if (!kl_test_takes("cpu", 1)) continue;
                 const int n = k / 4 < 70 ? k / 4 + 1 : longer[k / 4 - 70], rows = k % 4 < 2 ? 1 : 3;
                 const int axis = k % 2;
                 for (int i = 0; i < rows * n; i++) v[i] = values[at];
@@ -185,6 +188,7 @@ static void values_of_different_scale(void **state) {
     static float v[ROWS * MOST];
     for (size_t k = 0; k < 3 * (sizeof lengths / sizeof *lengths); k++)
         for (int axis = 0; axis < 2; axis++) {
+            if (!kl_test_takes("cpu", 1)) continue;
             const int n = lengths[k / 3], d = (int)(k % 3);
             for (int r = 0; r < ROWS; r++)
                 for (int i = 0; i < n; i++) {

@@ -35,6 +35,7 @@ static int what_is(char *what, size_t room, enum kl_op_id op, enum kl_dtype dtyp
 /* k: of TOPK, and the kth of a partition. */
 static void check_as(enum kl_op_id op, enum kl_dtype dtype, int ndim, const int *dims, int axis,
                      int k, enum layout layout, enum values v, enum fill how) {
+    if (!kl_test_takes("cpu", 2)) return;
     struct kl_partition_params p = {axis, k};
     bool places = op == KL_OP_ARGSORT || op == KL_OP_ARGPARTITION;
     int out_dims[LS_DIMS];
@@ -92,7 +93,6 @@ static void each_way(void (*test)(void)) {
 static void every_dtype(void **state) {
     for (int d = 0; d < KL_N_DTYPES; d++)
         for (int v = PLAIN; v <= FEW; v++) {
-            if (!kl_test_takes("cpu", 2)) continue;
             both((enum kl_dtype)d, 1, (int[]){1000}, 0, DENSE, (enum values)v);
             both((enum kl_dtype)d, 2, (int[]){5, 40}, 1, (enum layout)(d % N_LAYOUTS),
                  (enum values)v);
@@ -106,7 +106,6 @@ static void layouts(void **state) {
     for (int layout = DENSE; layout < N_LAYOUTS; layout++)
         for (int v = PLAIN; v <= FEW; v++) {
             enum layout l = (enum layout)layout;
-            if (!kl_test_takes("cpu", 1)) continue;
             both(KL_F32, 2, (int[]){70, 9}, 1, l, (enum values)v);
             both(KL_F32, 2, (int[]){70, 9}, 0, l, (enum values)v);
             both(KL_F32, 3, (int[]){3, 4, 5}, 1, l, (enum values)v);
@@ -118,10 +117,10 @@ static void layouts(void **state) {
 static void lengths(void **state) {
     static const int n[] = {1, 2, 3, 127, 128, 129, 2047, 2048, 2049, 4096, 4097, 10000};
     for (size_t i = 0; i < sizeof n / sizeof *n; i++)
-        if (kl_test_takes("cpu", 1)) both(KL_I32, 2, (int[]){3, n[i]}, 1, DENSE, FEW);
-    if (kl_test_takes("cpu", 1)) both(KL_F32, 1, (int[]){100001}, 0, DENSE, SPECIAL);
-    if (kl_test_takes("cpu", 1)) both(KL_F16, 1, (int[]){100001}, 0, REVERSED, SPECIAL);
-    if (kl_test_takes("cpu", 1)) both(KL_I64, 1, (int[]){50001}, 0, DENSE, FEW);
+        both(KL_I32, 2, (int[]){3, n[i]}, 1, DENSE, FEW);
+    both(KL_F32, 1, (int[]){100001}, 0, DENSE, SPECIAL);
+    both(KL_F16, 1, (int[]){100001}, 0, REVERSED, SPECIAL);
+    both(KL_I64, 1, (int[]){50001}, 0, DENSE, FEW);
 }
 
 static void unusual_shapes(void **state) {
@@ -185,7 +184,6 @@ static void topk_now(void) {
     static const int k[] = {0, 1, 2, 63, 64, 65, 1000, 2047, 2048, 2049, 9999, 10000};
     for (size_t i = 0; i < sizeof k / sizeof *k; i++)
         for (int v = PLAIN; v <= FEW; v++) {
-            if (!kl_test_takes("cpu", 2)) continue;
             topk(KL_F32, 2, (int[]){3, 10000}, 1, k[i], DENSE, (enum values)v);
             topk(KL_I32, 2, (int[]){10000, 2}, 0, k[i], DENSE, (enum values)v);
         }
@@ -203,7 +201,6 @@ static void topk_now(void) {
                      d == KL_BOOL ? ALL_EQUAL : RANDOM_BITS);
         }
     for (int how = ALL_NAN; how < N_FILLS; how++) { /* equal keys: the last places count */
-        if (!kl_test_takes("cpu", 1)) continue;
         check_as(KL_OP_TOPK, KL_F32, 2, (int[]){2, 3000}, 1, 257, DENSE, PLAIN, (enum fill)how);
         check_as(KL_OP_TOPK, KL_F32, 1, (int[]){100000}, 0, 500, DENSE, PLAIN, (enum fill)how);
         check_as(KL_OP_TOPK, KL_U64, 1, (int[]){70000}, 0, 64, DENSE, PLAIN, (enum fill)how);
