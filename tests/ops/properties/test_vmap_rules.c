@@ -258,6 +258,8 @@ static void against_a_loop(void **state) {
         if (!kl_vmap_rule(oc.op) || oc.n_in == 0) continue;
         for (int d = 0; d < KL_N_DTYPES; d++) {
             if (!(oc.dtypes >> d & 1)) continue;
+            /* Every sample has each case with its first dtype. */
+            if (oc.dtypes & ((1u << d) - 1) && !kl_test_takes("cpu", 2)) continue;
             int n_in = n_recorded(&oc);
             for (unsigned set = 1; set < 1u << n_in; set++)
                 for (int k = 0; k < 3; k++)
