@@ -16,12 +16,6 @@ enum {
 
 typedef void each_fn(void *out, const uint32_t *places, const void *updates, int64_t n);
 
-#define PLAIN_ADD(a, b) ((a) + (b))
-#define PLAIN_PROD(a, b) ((a) * (b))
-#define OR(a, b) (((a) | (b)) != 0)
-#define AND(a, b) (((a) != 0) & ((b) != 0))
-#define WRAP_ADD(a, b) ((T)((uint64_t)(a) + (uint64_t)(b)))
-#define WRAP_PROD(a, b) ((T)((uint64_t)(a) * (uint64_t)(b)))
 #define AS_F16(f, a, b) kl_f16_store(f(kl_f16_load(a), kl_f16_load(b)))
 #define AS_BF16(f, a, b) kl_bf16_store(f(kl_bf16_load(a), kl_bf16_load(b)))
 #define ADD_F16(a, b) AS_F16(PLAIN_ADD, a, b)
@@ -33,110 +27,8 @@ typedef void each_fn(void *out, const uint32_t *places, const void *updates, int
 #define MAX_BF16(a, b) AS_BF16(kl_max_f32, a, b)
 #define MIN_BF16(a, b) AS_BF16(kl_min_f32, a, b)
 
-#define T uint8_t
-#define NAME b8
-#define ADD OR
-#define PROD AND
-#define MAX OR
-#define MIN AND
-/* defines each_add_b8, each_prod_b8, each_max_b8, each_min_b8 */
-#include "backend/cpu/index/scatter_each.inc"
-#define T uint8_t
-#define NAME u8
-#define ADD WRAP_ADD
-#define PROD WRAP_PROD
-#define MAX KL_PLAIN_MAX
-#define MIN KL_PLAIN_MIN
-/* defines each_add_u8, each_prod_u8, each_max_u8, each_min_u8 */
-#include "backend/cpu/index/scatter_each.inc"
-#define T int8_t
-#define NAME i8
-#define MAX KL_PLAIN_MAX
-#define MIN KL_PLAIN_MIN
-/* defines each_max_i8, each_min_i8 */
-#include "backend/cpu/index/scatter_each.inc"
-#define T uint16_t
-#define NAME u16
-#define ADD WRAP_ADD
-#define PROD WRAP_PROD
-#define MAX KL_PLAIN_MAX
-#define MIN KL_PLAIN_MIN
-/* defines each_add_u16, each_prod_u16, each_max_u16, each_min_u16 */
-#include "backend/cpu/index/scatter_each.inc"
-#define T int16_t
-#define NAME i16
-#define MAX KL_PLAIN_MAX
-#define MIN KL_PLAIN_MIN
-/* defines each_max_i16, each_min_i16 */
-#include "backend/cpu/index/scatter_each.inc"
-#define T uint32_t
-#define NAME u32
-#define ADD WRAP_ADD
-#define PROD WRAP_PROD
-#define MAX KL_PLAIN_MAX
-#define MIN KL_PLAIN_MIN
-/* defines each_add_u32, each_prod_u32, each_max_u32, each_min_u32 */
-#include "backend/cpu/index/scatter_each.inc"
-#define T int32_t
-#define NAME i32
-#define MAX KL_PLAIN_MAX
-#define MIN KL_PLAIN_MIN
-/* defines each_max_i32, each_min_i32 */
-#include "backend/cpu/index/scatter_each.inc"
-#define T uint64_t
-#define NAME u64
-#define ADD WRAP_ADD
-#define PROD WRAP_PROD
-#define MAX KL_PLAIN_MAX
-#define MIN KL_PLAIN_MIN
-/* defines each_add_u64, each_prod_u64, each_max_u64, each_min_u64 */
-#include "backend/cpu/index/scatter_each.inc"
-#define T int64_t
-#define NAME i64
-#define MAX KL_PLAIN_MAX
-#define MIN KL_PLAIN_MIN
-/* defines each_max_i64, each_min_i64 */
-#include "backend/cpu/index/scatter_each.inc"
-#define T uint16_t
-#define NAME f16
-#define ADD ADD_F16
-#define PROD PROD_F16
-#define MAX MAX_F16
-#define MIN MIN_F16
-/* defines each_add_f16, each_prod_f16, each_max_f16, each_min_f16 */
-#include "backend/cpu/index/scatter_each.inc"
-#define T uint16_t
-#define NAME bf16
-#define ADD ADD_BF16
-#define PROD PROD_BF16
-#define MAX MAX_BF16
-#define MIN MIN_BF16
-/* defines each_add_bf16, each_prod_bf16, each_max_bf16, each_min_bf16 */
-#include "backend/cpu/index/scatter_each.inc"
-#define T float
-#define NAME f32
-#define ADD PLAIN_ADD
-#define PROD PLAIN_PROD
-#define MAX kl_max_f32
-#define MIN kl_min_f32
-/* defines each_add_f32, each_prod_f32, each_max_f32, each_min_f32 */
-#include "backend/cpu/index/scatter_each.inc"
-#define T double
-#define NAME f64
-#define ADD PLAIN_ADD
-#define PROD PLAIN_PROD
-#define MAX kl_max_f64
-#define MIN kl_min_f64
-/* defines each_add_f64, each_prod_f64, each_max_f64, each_min_f64 */
-#include "backend/cpu/index/scatter_each.inc"
-#define T struct kl_c64
-#define NAME c64
-#define ADD kl_c64_add
-#define PROD kl_c64_mul
-#define MAX kl_max_c64
-#define MIN kl_min_c64
-/* defines each_add_c64, each_prod_c64, each_max_c64, each_min_c64 */
-#include "backend/cpu/index/scatter_each.inc"
+#define SCATTER_FUNCTIONS "backend/cpu/index/scatter_each.inc"
+#include "backend/cpu/index/scatter_types.inc"
 
 #define ASSIGN(BITS)                                                                               \
     static void each_assign_##BITS(void *out, const uint32_t *places, const void *in, int64_t n) { \
