@@ -77,3 +77,37 @@ void kl_arrange(struct kl_node **order, size_t n) {
         }
     }
 }
+
+/* The place after which n, at place `at`, can be made: its own, or for a single number that of the
+ * last node it needs; -1: before all others. */
+static int32_t place_of(const struct kl_node *n, int32_t at) {
+    if (!kl_is_scalar_work(n)) return at;
+    int32_t last = -1;
+    for (int i = 0; i < n->n_in; i++) {
+        const struct kl_node *maker = n->in[i]->node;
+        if (maker && !maker->claimed && maker->index > last) last = maker->index;
+    }
+    return last;
+}
+
+void kl_scalars_early(struct kl_node *const *order, size_t n, struct kl_node **out,
+                      int32_t *places) {
+    kl_assert(n < INT32_MAX);
+    memset(places, 0, (n + 1) * sizeof *places);
+    for (size_t i = 0; i < n; i++) {
+        order[i]->index = place_of(order[i], (int32_t)i);
+        if (kl_is_scalar_work(order[i])) places[order[i]->index + 1]++;
+    }
+    /* Counts become the places at which the single numbers after each node begin. */
+    int32_t at = places[0];
+    places[0] = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!kl_is_scalar_work(order[i])) out[at++] = order[i];
+        const int32_t follow = places[i + 1];
+        places[i + 1] = at;
+        at += follow;
+    }
+    kl_assert((size_t)at == n);
+    for (size_t i = 0; i < n; i++)
+        if (kl_is_scalar_work(order[i])) out[places[order[i]->index + 1]++] = order[i];
+}

@@ -21,10 +21,14 @@ struct visit {
 /* Memory that all walks reuse; guarded by the commit lock. */
 static struct {
     struct visit *stack;
-    struct kl_node **order; /* producers before consumers */
-    size_t n_stack, stack_room, n_order, order_room;
-    size_t n_large; /* element-wise nodes in `order` of whose size values may be computed twice */
-    uint64_t mark;  /* number of the present walk */
+    struct kl_node **order;    /* producers before consumers */
+    struct kl_node **arranged; /* what kl_scalars_early needs: room for order_room of both */
+    int32_t *places;
+    size_t n_stack, stack_room, n_order, order_room, arranged_room;
+    size_t n_scalar; /* nodes in `order` that kl_scalars_early may move */
+    size_t n_fused;  /* element-wise nodes in `order` that are large enough to be fused */
+    size_t n_large;  /* element-wise nodes in `order` of whose size values may be computed twice */
+    uint64_t mark;   /* number of the present walk */
 } walk;
 
 static int grow(void **v, size_t *room, size_t item, struct kl_error **err) {
@@ -82,10 +86,20 @@ static struct kl_array *next_input(struct visit *v) {
     return v->next < 2 * n->n_in ? n->in[v->next++ - n->n_in] : NULL;
 }
 
+static void count(const struct kl_node *n) {
+    const int64_t size = n->out[0] ? n->out[0]->t.size : 0;
+    if (size == 1)
+        walk.n_scalar += kl_is_scalar_work(n);
+    else if (size >= KL_FUSION_MIN_SIZE && is_elementwise(n)) {
+        walk.n_fused++;
+        walk.n_large += size >= KL_RECOMPUTE_MIN_SIZE;
+    }
+}
+
 /* Fills walk.order. It changes nothing but marks, so it may fail half way. */
 static int collect(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
     walk.mark++;
-    walk.n_stack = walk.n_order = walk.n_large = 0;
+    walk.n_stack = walk.n_order = walk.n_scalar = walk.n_fused = walk.n_large = 0;
     for (size_t i = 0; i < n; i++) {
         KL_TRY(push(arrays[i], err));
         while (walk.n_stack) {
@@ -100,11 +114,26 @@ static int collect(struct kl_array *const *arrays, size_t n, struct kl_error **e
                 walk.order = p;
             }
             struct kl_node *v = walk.order[walk.n_order++] = walk.stack[--walk.n_stack].node;
-            walk.n_large +=
-                v->out[0] && v->out[0]->t.size >= KL_RECOMPUTE_MIN_SIZE && is_elementwise(v);
+            count(v);
         }
     }
     return KL_OK;
+}
+
+/* The order of the walk with single numbers made early. Without memory it stays as it is: only
+ * speed is lost. */
+static struct kl_node **scalars_early(struct kl_node **order, size_t n) {
+    if (walk.arranged_room < walk.order_room) {
+        void *nodes = kl_realloc(walk.arranged, walk.order_room * sizeof *walk.arranged);
+        if (nodes) walk.arranged = nodes;
+        void *places = kl_realloc(walk.places, (walk.order_room + 1) * sizeof *walk.places);
+        if (places) walk.places = places;
+        if (!nodes || !places) return order;
+        walk.arranged_room = walk.order_room;
+    }
+    if (n >= INT32_MAX) return order;
+    kl_scalars_early(order, n, walk.arranged, walk.places);
+    return walk.arranged;
 }
 
 bool kl_node_is_valid(const struct kl_node *n) {
@@ -197,6 +226,7 @@ static int commit(struct kl_array *const *arrays, size_t n, bool always, struct 
     size_t n_order = walk.n_order;
     uint64_t n_claimed = 0;
     if (!rc) kl_arrange(order, n_order);
+    if (!rc && walk.n_scalar && walk.n_fused > 1) order = scalars_early(order, n_order);
     /* A value that is computed twice has two readers, and so takes three operations. */
     if (!rc && walk.n_large > 2) unused = kl_recompute(&order, &n_order, walk.mark);
     for (size_t i = 0; i < n_order && !rc; i++) {

@@ -11,8 +11,6 @@
 
 #include "base/op/validate.h"
 
-enum { MIN_SIZE = 1024 }; /* elements; below it, looking for a fusion costs more than a kernel */
-
 static _Atomic(int) allowed = -1;
 static _Atomic(uint64_t) n_fusions;
 
@@ -71,8 +69,8 @@ int kl_fusion_form(struct kl_stream *s, struct kl_task *first, uint64_t until,
                    struct kl_fusion_step steps[KL_FUSION_STEPS]) {
     const struct kl_backend_ops *ops = s->backend->ops;
     int n = 0, n_memory = 0;
-    if (!ops->joins || first->n_out != 1 || first->out[0]->size < MIN_SIZE || !is_allowed() ||
-        kl_validating()) /* a report must name the one kernel that wrote outside */
+    if (!ops->joins || first->n_out != 1 || first->out[0]->size < KL_FUSION_MIN_SIZE ||
+        !is_allowed() || kl_validating()) /* a report must name the one kernel that wrote outside */
         return 1;
     for (struct kl_link *k = &first->link; k != &s->local.head && n < KL_FUSION_STEPS;
          k = k->next) {

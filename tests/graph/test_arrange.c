@@ -1,6 +1,6 @@
 /* test_arrange.c - small products of the same rows come together in the order of a commit, with
  * their views; what is not made yet, other rows, large products and the CPU's stay where they are;
- * the order that comes out is always one in which producers come before consumers. */
+ * single numbers are made early; producers come before consumers in every order that comes out. */
 #include "ops/support/on_device.h"
 
 #include "graph/arrange.h"
@@ -127,6 +127,116 @@ static void test_others(void **state) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
 }
 
+static struct kl_array *number(float value) {
+    struct kl_array *a;
+    OK(kl_array_new_data(&a, &value, KL_F32, 0, NULL, &err));
+    return a;
+}
+static struct kl_array *add(struct kl_array *a, struct kl_array *b) {
+    struct kl_array *out;
+    OK(kl_add(&out, a, b, gpu_stream, &err));
+    return put(out);
+}
+static struct kl_array *total(struct kl_array *a) {
+    struct kl_array *out;
+    OK(kl_sum(&out, a, false, gpu_stream, &err));
+    return put(out);
+}
+
+static struct kl_array *row_of(struct kl_array *a) {
+    struct kl_array *out;
+    OK(kl_reshape(&out, a, (const int[]){1}, 1, gpu_stream, &err));
+    return put(out);
+}
+
+/* The nodes of what was made and of the views between these, as a walk has them. */
+enum { MOST_NODES = 4 * MOST };
+static struct kl_node *nodes[MOST_NODES], *early[MOST_NODES];
+static int n_nodes;
+
+static void meet(struct kl_node *n) {
+    for (int i = 0; i < n_nodes; i++)
+        if (nodes[i] == n) return;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i]->node) meet(n->in[i]->node);
+    assert_true(n_nodes < MOST_NODES);
+    nodes[n_nodes++] = n;
+}
+
+/* Each node is there once, and producers come first. */
+static void arrange_numbers(void) {
+    int32_t places[MOST_NODES + 1];
+    n_nodes = 0;
+    for (int i = 0; i < n_made; i++) meet(made[i]->node);
+    kl_scalars_early(nodes, (size_t)n_nodes, early, places);
+    for (int i = 0; i < n_nodes; i++) early[i]->index = i;
+    for (int i = 0; i < n_nodes; i++) {
+        assert_ptr_equal(early[nodes[i]->index], nodes[i]);
+        for (int k = 0; k < nodes[i]->n_in; k++) {
+            const struct kl_node *maker = nodes[i]->in[k]->node;
+            if (maker) assert_true(maker->index < nodes[i]->index);
+        }
+    }
+}
+static void release_made(void) {
+    for (int i = 0; i < n_made; i++) kl_array_release(made[i]);
+    n_made = 0;
+}
+
+/* The numbers of `made` in the order that kl_scalars_early gives. */
+static void expect_early(const int *wanted) {
+    arrange_numbers();
+    for (int i = 0, at = 0; i < n_nodes; i++) {
+        int is = 0;
+        while (is < n_made && made[is]->node != early[i]) is++;
+        if (is == n_made) continue; /* a view that was put between */
+        if (is != wanted[at]) fail_msg("place %d: number %d, not %d", at, is, wanted[at]);
+        at++;
+    }
+    release_made();
+}
+
+/* Operations on single numbers go to the front, in their order; those that need a sum go behind
+ * it; what is larger, or no element-wise operation, stays in its order. */
+static void test_numbers(void **state) {
+    struct kl_array *h = leaf(K, K), *one = number(1);
+    struct kl_array *a = exp_of(h);           /* 0 */
+    struct kl_array *b = exp_of(one);         /* 1 */
+    struct kl_array *c = exp_of(a);           /* 2 */
+    struct kl_array *d = row_of(exp_of(b));   /* 3, 4: a view of one number */
+    struct kl_array *sum = total(c);          /* 5 */
+    struct kl_array *e = exp_of(c);           /* 6 */
+    struct kl_array *f = exp_of(exp_of(sum)); /* 7, 8 */
+    add(e, exp_of(d));                        /* 9 the number, 10 the sum of both */
+    add(f, b);                                /* 11 */
+    add(exp_of(h), f);                        /* 12, 13 */
+    const int with_view[] = {1, 3, 4, 9, 0, 2, 5, 7, 8, 11, 6, 10, 12, 13};
+    expect_early(with_view);
+    kl_array_release(h);
+    kl_array_release(one);
+}
+
+/* Random graphs of both sizes. */
+static void test_random_numbers(void **state) {
+    uint64_t x = 88172645463325252u;
+    for (int round = 0; round < 300; round++) {
+        struct kl_array *h = leaf(K, K), *one = number(1);
+        for (int i = 0; i < MOST; i++) {
+            x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+            struct kl_array *a = n_made ? made[x % (unsigned)n_made] : h;
+            struct kl_array *b = n_made && x & 256 ? made[(x >> 16) % (unsigned)n_made] : one;
+            if ((x >> 40 & 3) == 0)
+                total(a);
+            else
+                add(a, b);
+        }
+        arrange_numbers();
+        release_made();
+        kl_array_release(h);
+        kl_array_release(one);
+    }
+}
+
 /* Random graphs: a permutation in which producers come first. */
 static void test_random(void **state) {
     uint64_t x = 88172645463325252u;
@@ -170,7 +280,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_three_products), cmocka_unit_test(test_views),
         cmocka_unit_test(test_not_made_yet),   cmocka_unit_test(test_others),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_random),         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_random_numbers),
     };
     return cmocka_run_group_tests(tests, open_streams, NULL);
 }

@@ -2,6 +2,7 @@
  * simulated device; dtypes; clipping; what a failed gradient reaches; bad arguments. */
 #include "ops/support/helpers.h"
 
+#include "runtime/fusion.h"
 #include "train/optimizer.h"
 #include "ops/golden/golden_train.inc"
 
@@ -72,6 +73,51 @@ static void golden(void **state) {
         run_case(&train_cases[i], KL_F32, cpu(), false);
         run_case(&train_cases[i], KL_F64, cpu(), false);
         run_case(&train_cases[i], KL_F32, sim(), false);
+    }
+}
+
+/* A step's update of a parameter, of any rule and dtype, is one group of element-wise operations:
+ * the numbers that it needs are computed before it, not between its operations. */
+static void one_pass(void **unused) {
+    const struct kl_optimizer_rule rules[] = {
+        {.kind = KL_OPTIMIZER_SGD, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true},
+        {.kind = KL_OPTIMIZER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
+        {.kind = KL_OPTIMIZER_ADAM,
+         .beta1 = 0.9,
+         .beta2 = 0.999,
+         .eps = 1e-8,
+         .weight_decay = 0.01,
+         .bias_correction = true},
+        {.kind = KL_OPTIMIZER_ADAM,
+         .beta1 = 0.9,
+         .beta2 = 0.999,
+         .eps = 1e-8,
+         .weight_decay = 0.01,
+         .bias_correction = true,
+         .decoupled = true},
+    };
+    for (size_t i = 0; i < 2 * sizeof rules / sizeof *rules; i++) {
+        const struct kl_optimizer_rule *rule = &rules[i / 2];
+        enum kl_dtype dtype = i % 2 ? KL_BF16 : KL_F32;
+        int slots = kl_optimizer_slots(rule);
+        struct kl_array *p, *g, *new_p, *state[3], *new_state[3];
+        struct kl_array *rate = scalar_of(KL_F32, 0.001);
+        EXPECT_OK(kl_full(&p, (const int[]){4096}, 1, rate, (int)dtype, cpu(), &err));
+        EXPECT_OK(kl_full(&g, (const int[]){4096}, 1, rate, (int)dtype, cpu(), &err));
+        EXPECT_OK(kl_optimizer_init(state, rule, &p, 1, cpu(), &err));
+        struct kl_array *made[] = {p, g, state[0], state[1], state[slots]};
+        EXPECT_OK(kl_eval(made, 5, &err));
+        struct kl_optimizer_step step = {rule, rate, 1, &p, &g, (size_t)(1 + slots), state};
+        EXPECT_OK(kl_optimizer_apply(&new_p, new_state, &step, cpu(), &err));
+        uint64_t before = kl_fusion_count();
+        EXPECT_OK(kl_eval(&new_p, 1, &err));
+        assert_int_equal(kl_fusion_count() - before, 1);
+        for (int k = 0; k <= slots; k++) {
+            kl_array_release(state[k]);
+            kl_array_release(new_state[k]);
+        }
+        struct kl_array *all[] = {p, g, new_p, rate};
+        for (int k = 0; k < 4; k++) kl_array_release(all[k]);
     }
 }
 
@@ -463,6 +509,7 @@ int main(void) {
         cmocka_unit_test(global_norm),     cmocka_unit_test(values),
         cmocka_unit_test(failed_gradient), cmocka_unit_test(bad_rules),
         cmocka_unit_test(bad_steps),       cmocka_unit_test(allocations),
+        cmocka_unit_test(one_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,9 +90,11 @@ static inline bool kl_task_abandon(struct kl_task *t) {
 /* A fusion: several element-wise operations over one shape, which a backend may run as one kernel.
  * Each step says which of its operands are results of earlier steps. */
 enum {
-    KL_FUSION_STEPS = 16,
+    KL_FUSION_STEPS = 20,
     KL_FUSION_INPUTS = 16,  /* operands in memory, over all steps */
     KL_FUSION_OPERANDS = 3, /* operands of one step */
+    /* Elements; below it, looking for a fusion on a CPU costs more than a kernel. */
+    KL_FUSION_MIN_SIZE = 1024,
 };
 struct kl_fusion_step {
     struct kl_task *task;
