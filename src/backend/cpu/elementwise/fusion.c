@@ -8,8 +8,8 @@
 #include "backend/cpu/operand/scratch.h"
 #include "base/thread.h"
 
-/* LARGE: bytes of all results. */
-enum { NONE = -1, MAX_CURSORS = KL_FUSION_INPUTS, LARGE = 1 << 22 };
+/* LARGE: bytes of all results; LINE: of a cache line. */
+enum { NONE = -1, MAX_CURSORS = KL_FUSION_INPUTS, LARGE = 1 << 22, LINE = 64 };
 
 struct step {
     const struct kl_cpu_step *given;
@@ -28,6 +28,20 @@ struct fusion {
     struct kl_grid grid; /* describes the operands that are stored transposed */
 };
 
+/* Several operations take longer than the distance of the processor's own prefetching, so operands
+ * are prefetched one tile ahead, a few lines after each step: a processor waits for about sixteen
+ * lines at a time, and cannot compute while it cannot ask for one more. Where the operands are in a
+ * cache, prefetching takes longer than waiting. */
+struct ahead {
+    bool wanted;
+    int n, first;        /* pieces of memory asked for; the first one with lines left */
+    int64_t done, share; /* lines of the first one that are prefetched; lines after each step */
+    struct {
+        const char *from;
+        int64_t lines;
+    } piece[MAX_CURSORS + KL_FUSION_STEPS];
+};
+
 /* The memory that one chunk needs. It is much too large for the fusion's header, and small enough
  * for a thread's stack. */
 struct work {
@@ -39,11 +53,44 @@ struct work {
             struct kl_patches in_patches[MAX_CURSORS], out_patches[KL_FUSION_STEPS];
         };
     };
-    bool asks;                           /* operands are prefetched one tile ahead */
+    struct ahead ahead;
     const struct kl_patch *patch;        /* the patch to read; NULL: the next run of the cursors */
     union kl_tile gathered[MAX_CURSORS]; /* holds operands that are not contiguous in memory */
     union kl_tile slots[KL_FUSION_STEPS], converted[3], result;
 };
+
+/* Asks for the next tile of an operand, whose memory begins at `from`. */
+static void ask(struct ahead *a, const char *from, int64_t bytes) {
+    if (!a->wanted) return;
+    for (int i = 0; i < a->n; i++)
+        if (a->piece[i].from == from)
+            return; /* read twice, or the block of an input that is done */
+    a->piece[a->n].from = from;
+    a->piece[a->n++].lines = kl_ceil_div(bytes, LINE);
+}
+
+/* Prefetches up to n lines of what was asked for. */
+static void prefetch(struct ahead *a, int64_t n) {
+    while (n > 0 && a->first < a->n) {
+        const int64_t left = a->piece[a->first].lines - a->done, some = kl_min64(left, n);
+        const char *from = a->piece[a->first].from + LINE * a->done;
+        for (int64_t i = 0; i < some; i++) __builtin_prefetch(from + LINE * i);
+        n -= some;
+        a->done += some;
+        if (some < left) return;
+        a->first++;
+        a->done = 0;
+    }
+}
+
+/* Prefetches what is left, and begins to ask for another tile; `steps` share its lines. */
+static void prefetch_rest(struct ahead *a, int steps) {
+    int64_t lines = 0;
+    prefetch(a, INT64_MAX);
+    for (int i = 0; i < a->n; i++) lines += a->piece[i].lines;
+    a->share = lines / steps;
+    a->n = a->first = 0;
+}
 
 static const void *operand(const struct step *s, int k, const void *const *values, struct work *w,
                            int64_t m) {
@@ -59,12 +106,7 @@ static const void *operand(const struct step *s, int k, const void *const *value
         }
         const void *x =
             kl_cursor_next_as(&w->in[c], m, has, wants, &w->gathered[c], &w->converted[k]);
-        /* Prefetches operands: several operations take longer than the distance of the processor's
-         * own prefetching. Where the operands are in a cache, prefetching takes longer than
-         * waiting. */
-        const char *next = w->in[c].next;
-        for (int64_t at = 0; w->asks && at < m * w->in[c].item_bytes; at += 64)
-            __builtin_prefetch(next + at);
+        if (w->in[c].ndim) ask(&w->ahead, w->in[c].next, m * w->in[c].item_bytes);
         return x;
     }
     if (has == wants) return values[from];
@@ -77,8 +119,7 @@ static const void *run_step(const struct step *s, const void *const *values, str
     const void *x[3] = {NULL, NULL, NULL};
     for (int k = 0; k < s->given->n_in; k++) x[k] = operand(s, k, values, w, m);
     void *memory = s->given->stored && !w->patch ? kl_cursor_claim(&w->out[at], m) : NULL;
-    for (int64_t b = 0; memory && w->asks && b < m * w->out[at].item_bytes; b += 64)
-        __builtin_prefetch(w->out[at].next + b, 1);
+    if (memory) ask(&w->ahead, w->out[at].next, m * w->out[at].item_bytes);
     void *store = memory ? memory : w->slots[s->slot].bytes;
     void *calc = s->map.out_type == s->out ? store : w->result.bytes;
     if (s->map.fn)
@@ -98,7 +139,7 @@ static void run_chunk(void *arg, int64_t index) {
     struct work w;
     int64_t begin = index * g->chunk, n = kl_min64(g->chunk, g->size - begin);
     w.patch = NULL;
-    w.asks = g->large;
+    w.ahead = (struct ahead){.wanted = g->large};
     for (int j = 0; j < g->n; j++) {
         const struct step *s = &g->steps[j];
         for (int i = 0; i < s->given->n_in; i++) {
@@ -113,7 +154,11 @@ static void run_chunk(void *arg, int64_t index) {
     for (int64_t left = n; left > 0; left -= g->tile) {
         int64_t m = kl_min64(left, g->tile);
         const void *values[KL_FUSION_STEPS];
-        for (int j = 0; j < g->n; j++) values[j] = run_step(&g->steps[j], values, &w, j, m);
+        for (int j = 0; j < g->n; j++) {
+            values[j] = run_step(&g->steps[j], values, &w, j, m);
+            prefetch(&w.ahead, w.ahead.share);
+        }
+        prefetch_rest(&w.ahead, g->n);
     }
 }
 
