@@ -4,7 +4,7 @@
 Each is the interpolation at Chebyshev points (computed with 40 digits) of a function that is smooth where it is used; the coefficients are rounded to float64 once."""
 import struct
 
-from mpmath import asin, atan, binomial, chebyfit, cos, erf, erfc, exp, expm1, log, log1p, mp, mpf, pi, polyval, sin, sqrt, tanh
+from mpmath import asin, atan, binomial, chebyfit, cos, erf, erfc, exp, expm1, log, log1p, mp, mpf, pi, polyval, sin, sqrt, tan, tanh
 
 mp.dps = 40
 HALF_LN2 = log(2) / 2
@@ -70,6 +70,33 @@ SINGLE = [
 for name, f, a, b, n in SINGLE:
     p, error = chebyfit(f, [a, b], n, error=True)
     print(f"/* error 2^{float(log(error, 2)):.1f} */ {name}[] = {{{', '.join('%.9gf' % single(v) for v in reversed(p))}}};")
+
+
+def rounded_in_turn(f, b, n):
+    """(f(x) / x - 1) / x^2 of an odd f on [0, b] as float32 coefficients in x * x, and the largest error relative to f. Each coefficient is rounded, then the
+    later ones are fitted again: least squares over Chebyshev points, the weights moved to where the error is, as Lawson does."""
+    import numpy as np
+
+    z = float(b) / 2 * (1 - np.cos(np.pi * (np.arange(400) + 0.5) / 400))
+    rest = np.array([float(beyond(f, 1, 0)(mpf(float(v)))) for v in z])
+    scale = np.array([float(v**mpf("1.5") / f(sqrt(v))) for v in map(mpf, z.tolist())])
+    powers, fixed = np.vander(z, n, increasing=True), []
+    for k in range(n):
+        weight = np.ones_like(z)
+        for _ in range(60):
+            rows = weight * scale
+            c = np.linalg.lstsq(powers[:, k:] * rows[:, None], rest * rows, rcond=1e-16)[0]
+            error = abs(powers[:, k:] @ c - rest) * scale
+            weight *= np.sqrt(error / error.max() + 1e-6)
+            weight /= weight.mean()
+        fixed.append(single(c[0]))
+        rest = rest - fixed[-1] * powers[:, k]
+    return fixed, max(abs(rest) * scale)
+
+
+for name, f, b, n in (("kl_asin_rest", asin, mpf(1) / 4, 5), ("kl_atan_rest", atan, mpf(1), 9), ("kl_tan_rest", tan, EIGHTH, 7)):
+    c, error = rounded_in_turn(f, b, n)
+    print(f"/* error 2^{float(log(error, 2)):.1f} */ {name}[] = {{{', '.join('%.9gf' % v for v in c)}}};")
 
 
 def pieces(f, last, even_terms):

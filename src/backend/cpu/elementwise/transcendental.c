@@ -1,6 +1,6 @@
-/* transcendental.c - the maps of the elementary functions other than exp, log and sqrt (unary.c);
- * see map.h. float32 by math/functions.h, what float64.c has not by the C library; complex64 is in
- * complex.c. */
+/* transcendental.c - the maps of the elementary functions other than exp, logarithms and sqrt
+ * (unary.c); see map.h. float32 by math/functions.h, what float64.c has not by the C library;
+ * complex64 is in complex.c. */
 #include <math.h>
 
 #include "backend/cpu/math/extremes.h"
@@ -80,15 +80,14 @@ KL_MATH_RUNS(near_cos_runs, kl_cos_near_f32)
     }
 KL_MATH_RUNS(wide_sin_runs, kl_sin_f32)
 KL_MATH_RUNS(wide_cos_runs, kl_cos_f32)
+KL_MATH_RUNS(near_tan_runs, kl_tan_near_f32)
 KL_MATH_RUNS(wide_tan_runs, kl_tan_f32)
 CIRCULAR(sin_f32, near_sin_runs, wide_sin_runs, kl_sin_f32, sin)
 CIRCULAR(cos_f32, near_cos_runs, wide_cos_runs, kl_cos_f32, cos)
-CIRCULAR(tan_f32, wide_tan_runs, wide_tan_runs, kl_tan_f32, tan)
+CIRCULAR(tan_f32, near_tan_runs, wide_tan_runs, kl_tan_f32, tan)
 
 KL_MATH_MAP(expm1_f32, expm1_f32_runs, kl_expm1_f32)
 KL_MATH_MAP(log1p_f32, log1p_f32_runs, kl_log1p_f32)
-KL_MATH_MAP(log2_f32, log2_f32_runs, kl_log2_f32)
-KL_MATH_MAP(log10_f32, log10_f32_runs, kl_log10_f32)
 KL_MATH_MAP(arcsin_f32, arcsin_f32_runs, kl_asin_f32)
 KL_MATH_MAP(arccos_f32, arccos_f32_runs, kl_acos_f32)
 KL_MATH_MAP(arctan_f32, arctan_f32_runs, kl_atan_f32)
@@ -124,8 +123,6 @@ KL_MATH_MAP_2(silu_mul_f32, silu_mul_f32_runs, silu_mul_of_f32)
 static kl_map_fn *const maps[][KL_N_DTYPES] = {
     [KL_OP_EXPM1] = {[KL_F32] = expm1_f32},
     [KL_OP_LOG1P] = {[KL_F32] = log1p_f32},
-    [KL_OP_LOG2] = {[KL_F32] = log2_f32},
-    [KL_OP_LOG10] = {[KL_F32] = log10_f32},
     [KL_OP_SIN] = {[KL_F32] = sin_f32},
     [KL_OP_COS] = {[KL_F32] = cos_f32},
     [KL_OP_TAN] = {[KL_F32] = tan_f32},

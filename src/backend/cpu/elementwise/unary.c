@@ -121,9 +121,17 @@ static void exp_f32(int64_t n, void *out, const void *a, const void *b, const vo
 static void log_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
     kl_map_runs(log_f32_runs, n, out, a, NULL);
 }
+static void log2_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    kl_map_runs(log2_f32_runs, n, out, a, NULL);
+}
+static void log10_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    kl_map_runs(log10_f32_runs, n, out, a, NULL);
+}
 #else
 KL_MATH_MAP(exp_f32, exp_f32_runs, kl_exp_f32)
 KL_MATH_MAP(log_f32, log_f32_runs, kl_log_f32)
+KL_MATH_MAP(log2_f32, log2_f32_runs, kl_log2_f32)
+KL_MATH_MAP(log10_f32, log10_f32_runs, kl_log10_f32)
 #endif
 /* Of evenly spread numbers, 1 in 500 needs the second polynomial and its root. These exceptions are
  * computed one by one, unless a run has more than MANY. out may be a, so the results of the
@@ -191,6 +199,8 @@ static kl_map_fn *const maps[][KL_N_DTYPES] = {
                    HALVES(abs)},
     [KL_OP_EXP] = {[KL_F32] = exp_f32},
     [KL_OP_LOG] = {[KL_F32] = log_f32},
+    [KL_OP_LOG2] = {[KL_F32] = log2_f32},
+    [KL_OP_LOG10] = {[KL_F32] = log10_f32},
     [KL_OP_SQRT] = {REALS(sqrt)},
     [KL_OP_SQUARE] = {[KL_BOOL] = copy_1, UNSIGNEDS(square), SIGNEDS(square), FLOATS(square)},
     [KL_OP_FLOOR] = {[KL_F32] = floor_f32, [KL_F64] = floor_f64},

@@ -49,6 +49,15 @@ static const float kl_sin_rest[] = {-0.166666672f, 0.00833333191f, -0.0001984008
 static const float kl_log_rest[] = {-0.5f,         0.333333224f, -0.250000119f, 0.200014472f,
                                     -0.166675374f, 0.142323181f, -0.124208145f, 0.118121363f,
                                     -0.115572877f, 0.0676902384f};
+/* In x * x, (f(x) / x - 1) / x^2 of asin on [0, 1/2], of atan on [0, 1] and of tan on [0, pi / 4 +
+ * 2^-10]; errors of f 2^-27.6, 2^-28.5 and 2^-29.5. */
+static const float kl_asin_rest[] = {0.166667521f, 0.0749530941f, 0.0454691499f, 0.0241847783f,
+                                     0.0421583056f},
+                   kl_atan_rest[] = {-0.333332986f,  0.19998534f,    -0.142641023f,
+                                     0.109515063f,   -0.0840158165f, 0.0579272285f,
+                                     -0.0311489366f, 0.0108996965f,  -0.00179040583f},
+                   kl_tan_rest[] = {0.333333492f,  0.133326724f,    0.0540594533f, 0.0212826859f,
+                                    0.0108380364f, 8.33012455e-05f, 0.00438070623f};
 /* In r, (exp(r) - 1) / r for powers; relative error 2^-37.5. */
 static const double kl_expm1_over_r_fine[] = {
     0.999999999995509,    0.4999999999995511,    0.16666666786308587,    0.04166666678626573,
@@ -257,6 +266,8 @@ static inline float kl_log_f32(float x) {
 }
 /* The same for other bases: f is multiplied by 1 / log(base) with the rounding error, and n by the
  * logarithm of 2, whose first part, `two`, has 16 bits. */
+#define KL_LOG2_BASE 0x1.715476p0f, 0x1.4ae0cp-26f, 1, 0
+#define KL_LOG10_BASE 0x1.bcb7b2p-2f, -0x1.5b235ep-27f, 0x1.344p-2f, 0x1.3509f8p-18f
 KL_INLINE float kl_log_based_f32(float x, float bias, float by, float by_low, float two,
                                  float two_low) {
     uint32_t u = kl_f32_bits(x) + (0x3f800000u - 0x3f3504f3u);
@@ -271,15 +282,25 @@ KL_INLINE float kl_log_based_f32(float x, float bias, float by, float by_low, fl
 }
 static inline float kl_log2_f32(float x) {
     float normal = x * (x < 0x1p-126f ? 0x1p24f : 1.0f), bias = x < 0x1p-126f ? 127 + 24 : 127;
-    return kl_log_ends(x, kl_log_based_f32(normal, bias, 0x1.715476p0f, 0x1.4ae0cp-26f, 1, 0));
+    return kl_log_ends(x, kl_log_based_f32(normal, bias, KL_LOG2_BASE));
 }
 static inline float kl_log10_f32(float x) {
     float normal = x * (x < 0x1p-126f ? 0x1p24f : 1.0f), bias = x < 0x1p-126f ? 127 + 24 : 127;
-    return kl_log_ends(x, kl_log_based_f32(normal, bias, 0x1.bcb7b2p-2f, -0x1.5b235ep-27f,
-                                           0x1.344p-2f, 0x1.3509f8p-18f));
+    return kl_log_ends(x, kl_log_based_f32(normal, bias, KL_LOG10_BASE));
 }
+/* log(1 + x) in float32: as the logarithm of u = 1 + x, and what the rounding of u leaves is added
+ * divided by u, by a short series. Near 0, where u has few digits of x, f is x itself. */
 static inline float kl_log1p_f32(float x) {
-    float y = (float)kl_log1p_wide((double)x);
+    float u = 1 + x, left = x > 1 ? 1 - (u - x) : x - (u - 1);
+    uint32_t bits = kl_f32_bits(u) + (0x3f800000u - 0x3f3504f3u);
+    int32_t whole = (int32_t)(bits >> 23) - 127, scale = whole > 64 ? 64 : whole;
+    float f = kl_bits_f32((bits & 0x7fffffu) + 0x3f3504f3u) - 1, n = (float)whole;
+    left = whole == 0 ? 0 : left * kl_bits_f32((uint32_t)(127 - scale) << 23);
+    f = whole == 0 ? x : f;
+    float big = n * 0x1.62e4p-1f, sum = big + f;
+    float rest = __builtin_fmaf(n, 0x1.7f7d1cp-20f, f - (sum - big));
+    rest = __builtin_fmaf(left, __builtin_fmaf(f, f - 1, 1), rest);
+    float y = sum + __builtin_fmaf(f * f, KL_POLYNOMIAL_F32(kl_log_rest, f), rest);
     y = x > -1 && x < INFINITY ? y : kl_log_ends(x + 1, y);
     return x == 0 ? x : y;
 }
@@ -362,27 +383,34 @@ static inline double kl_cos_wide(double x) {
     double y = r * KL_POLYNOMIAL(kl_sin_over_r, r * r);
     return kl_bits_f64(kl_f64_bits(y) ^ (kl_f64_bits(t) + 1) << 63);
 }
-/* sin(a + quarters pi / 2) with the sign flipped by `sign`; 0 <= a < KL_CIRCLE_NEAR. In float32
- * throughout, for twice the lanes.
- *
+/* The remainder of 0 <= a < KL_CIRCLE_NEAR, in float32 throughout, for twice the lanes:
  * a = n pi / 2 + r - less, |r| < pi / 4 + 2^-10. pi / 2 is split into three parts: n times the
  * first part, and a less that product, have no more than 24 bits. n times the second part is below
  * 2^-12 and a multiple of 2^-34, so r is rounded only where it is large, and that rounding error is
- * computed exactly (less). A cosine of r also uses the rounding error of r * r. Both are within one
- * ulp. */
+ * computed exactly (less). */
 #define KL_CIRCLE_NEAR 0x1p12f
 #define KL_QUARTERS_F32 0x1.45f306p-1f /* 2 / pi */
 #define KL_QUARTER_1 0x1.921fb4p0f
 #define KL_QUARTER_2 0x1.444p-24f
 #define KL_QUARTER_3 0x1.68c234p-39f
-static inline __attribute__((always_inline)) float kl_circle_f32(float a, uint32_t quarters,
-                                                                 uint32_t sign) {
+struct kl_quarters {
+    float r, less;
+    uint32_t n; /* its low bits */
+};
+static inline __attribute__((always_inline)) struct kl_quarters kl_quarters_f32(float a) {
     float t = __builtin_fmaf(a, KL_QUARTERS_F32, KL_TO_INTEGER_F32), n = t - KL_TO_INTEGER_F32;
     float first = __builtin_fmaf(n, -KL_QUARTER_1, a);
     float r = __builtin_fmaf(n, -KL_QUARTER_2, first);
     float less = __builtin_fmaf(n, KL_QUARTER_2, r - first);
-    less = __builtin_fmaf(n, KL_QUARTER_3, less);
-    const uint32_t q = kl_f32_bits(t) + quarters;
+    return (struct kl_quarters){r, __builtin_fmaf(n, KL_QUARTER_3, less), kl_f32_bits(t)};
+}
+/* sin(a + quarters pi / 2) with the sign flipped by `sign`. A cosine of r also uses the rounding
+ * error of r * r. Both are within one ulp. */
+static inline __attribute__((always_inline)) float kl_circle_f32(float a, uint32_t quarters,
+                                                                 uint32_t sign) {
+    const struct kl_quarters left = kl_quarters_f32(a);
+    const float r = left.r, less = left.less;
+    const uint32_t q = left.n + quarters;
     const int odd = q & 1; /* computes a cosine of r */
     float s = r * r, of_cosine = __builtin_fmaf(-less, r, 0.5f * __builtin_fmaf(r, r, -s));
     float p = odd ? kl_cos_rest[3] : kl_sin_rest[3];
@@ -406,33 +434,86 @@ static inline __attribute__((always_inline)) float kl_cos_f32(float x) {
     float near = kl_cos_near_f32(x), y = (float)kl_cos_wide((double)x);
     return fabsf(x) < KL_CIRCLE_NEAR ? near : y;
 }
-static inline float kl_tan_f32(float x) {
+static inline float kl_tan_wide_f32(float x) {
     double t = __builtin_fma((double)x, KL_ONE_PI, KL_TO_INTEGER), n = t - KL_TO_INTEGER;
     double r = __builtin_fma(n, -KL_PI_REST, __builtin_fma(n, -KL_PI, (double)x));
     double a = fabs(r), c = (KL_PI / 2 - a) + KL_PI_REST / 2;
     double sine = r * KL_POLYNOMIAL(kl_sin_over_r, r * r);
     return (float)(sine / (c * KL_POLYNOMIAL(kl_sin_over_r, c * c)));
 }
+/* The tangent of r is r + rest; in odd quarters it is -1 / tan(r), a quotient that is corrected by
+ * what it leaves. */
+static inline __attribute__((always_inline)) float kl_tan_near_f32(float x) {
+    struct kl_quarters p = kl_quarters_f32(fabsf(x));
+    float s = p.r * p.r, cube = p.r * s;
+    /* The roundings of s and cube are multiplied by 0.6 r and 0.45: about the derivatives where r
+     * is large. */
+    float less = __builtin_fmaf(__builtin_fmaf(p.r, p.r, -s) * p.r, 0.6f, -p.less * (1 + s));
+    less = __builtin_fmaf(__builtin_fmaf(p.r, s, -cube), 0.45f, less);
+    float rest = __builtin_fmaf(cube, KL_POLYNOMIAL_F32(kl_tan_rest, s), less);
+    float sum = p.r + rest, low = (p.r - sum) + rest, q = -1 / sum;
+    float left = __builtin_fmaf(q, sum, 1) + q * low;
+    float y = p.n & 1 ? __builtin_fmaf(left, q, q) : sum;
+    return kl_bits_f32(kl_f32_bits(y) ^ (kl_f32_bits(x) & UINT32_C(1) << 31));
+}
+static inline __attribute__((always_inline)) float kl_tan_f32(float x) {
+    float near = kl_tan_near_f32(x), y = kl_tan_wide_f32(x);
+    return fabsf(x) < KL_CIRCLE_NEAR ? near : y;
+}
 
-/* ---- inverse circular functions ---- */
-/* asin(x) = y for |x| <= 1/2; for larger |x|, y is half of pi / 2 - asin(|x|). */
+/* ---- inverse circular functions ----
+ * In float32 throughout. The part of the result that is rounded, `rest`, is small next to the other
+ * part, and their sum is kept with its rounding error. */
+#define KL_HALF_PI_F32 0x1.921fb6p0f
+#define KL_HALF_PI_REST_F32 -0x1.777a5cp-25f
+/* base - take, and what its rounding leaves, less rest; base is 0 or |base| >= |take|. */
+static inline float kl_subtract_f32(float base, float base_rest, float take, float rest) {
+    float y = base - take;
+    return y + (((base - y) - take) + (base_rest - rest));
+}
+/* asin(a) = s + rest for 0 <= a <= 1/2; for larger a it is pi / 2 - 2 (s + rest). */
+struct kl_asin_parts {
+    float s, rest;
+};
+static inline struct kl_asin_parts kl_asin_split(float a) {
+    float z = a <= 0.5f ? a * a : __builtin_fmaf(-0.5f, a, 0.5f), root = sqrtf(z);
+    /* what the root's rounding leaves; where it is 0, nothing */
+    float left = __builtin_fmaf(-root, root, z) * (0.5f / (root + 0x1p-100f));
+    float s = a <= 0.5f ? a : root;
+    left = a <= 0.5f ? 0 : left;
+    return (struct kl_asin_parts){s,
+                                  __builtin_fmaf(s * z, KL_POLYNOMIAL_F32(kl_asin_rest, z), left)};
+}
 static inline float kl_asin_f32(float x) {
-    double a = (double)fabsf(x), z = a <= 0.5 ? a * a : 0.5 * (1 - a), s = a <= 0.5 ? a : sqrt(z);
-    double y = s * KL_POLYNOMIAL(kl_asin_over_x, z);
-    return copysignf((float)(a <= 0.5 ? y : KL_PI / 2 - 2 * y), x);
+    float a = fabsf(x);
+    struct kl_asin_parts p = kl_asin_split(a);
+    float large = kl_subtract_f32(KL_HALF_PI_F32, KL_HALF_PI_REST_F32, 2 * p.s, 2 * p.rest);
+    return copysignf(a <= 0.5f ? p.s + p.rest : large, x);
 }
 static inline float kl_acos_f32(float x) {
-    double a = (double)fabsf(x), z = a <= 0.5 ? a * a : 0.5 * (1 - a), s = a <= 0.5 ? a : sqrt(z);
-    double y = s * KL_POLYNOMIAL(kl_asin_over_x, z);
-    double below = x < 0 ? KL_PI / 2 + y : KL_PI / 2 - y, above = x < 0 ? KL_PI - 2 * y : 2 * y;
-    return (float)(a <= 0.5 ? below : above);
+    float a = fabsf(x);
+    struct kl_asin_parts p = kl_asin_split(a);
+    float turns = a <= 0.5f ? 1 : x < 0 ? 2 : 0; /* the result is that many pi / 2, less asin */
+    float times = copysignf(a <= 0.5f ? 1 : 2, a <= 0.5f ? x : -x);
+    return kl_subtract_f32(turns * KL_HALF_PI_F32, turns * KL_HALF_PI_REST_F32, times * p.s,
+                           times * p.rest);
+}
+/* For a > 1 it is pi / 2 - atan(t), t = 1 / a. The rounding of t is multiplied by 1 / (1 + t^2),
+ * nearly 1 - t^2 / 2. */
+static inline float kl_atan_f32(float x) {
+    float a = fabsf(x) > 0x1p60f ? 0x1p60f : fabsf(x), inverse = 1 / a;
+    float t = a > 1 ? inverse : a, z = t * t;
+    float left = __builtin_fmaf(-inverse, a, 1) * inverse * __builtin_fmaf(-0.5f, z, 1);
+    /* The rounding of the cube is multiplied by -0.2, about the polynomial where it is large. */
+    float cube = t * z, low = -0.2f * __builtin_fmaf(t, z, -cube);
+    float head = a > 1 ? KL_HALF_PI_F32 - t : t;
+    float tail = ((KL_HALF_PI_F32 - head) - t) + (KL_HALF_PI_REST_F32 - (left + low));
+    float rest = __builtin_fmaf(a > 1 ? -cube : cube, KL_POLYNOMIAL_F32(kl_atan_rest, z),
+                                a > 1 ? tail : low);
+    return copysignf(head + rest, x);
 }
 static inline double kl_atan_unit(double x) { /* |x| <= 1 */
     return x * KL_POLYNOMIAL(kl_atan_over_x, x * x);
-}
-static inline float kl_atan_f32(float x) {
-    double a = (double)fabsf(x), y = kl_atan_unit(a > 1 ? 1 / a : a);
-    return copysignf((float)(a > 1 ? KL_PI / 2 - y : y), x);
 }
 /* The angle of (x, y), signed zeros and infinities as in C; not of NaN. */
 static inline double kl_atan2_wide(double y, double x) {
