@@ -141,9 +141,21 @@ static void read_as_they_are(struct kl_reduce_job *j, const struct kl_reduce_joi
     }
 }
 
+/* Whether the first segment of the only output decides it, which is then stored. Most conditions
+ * over a large array fail or hold early, and waking threads takes longer than this. */
+static bool decided_early(const struct kl_reduce_job *j) {
+    if (!j->truths || !j->dense || j->way != KL_REDUCE_BY_ROWS || j->s.n_out != 1) return false;
+    if (j->segments == 1 || !kl_reduce_finds(j->l->in->data, KL_REDUCE_SEGMENT, j->stop))
+        return false;
+    char result = j->stop;
+    store(j, 0, 1, &result);
+    return true;
+}
+
 static int reduce(struct kl_reduce_job *j) {
     j->bytes = (int)kl_dtype_size(j->type);
     choose_way(j);
+    if (decided_early(j)) return KL_OK;
     j->partial = NULL;
     if (j->segments > 1) {
         j->partial = kl_malloc((size_t)(j->segments * j->s.n_out * j->bytes));
@@ -181,6 +193,9 @@ int kl_cpu_reduce(struct kl_launch *l) {
     default: break;
     }
     j.join = joins[j.type];
+    j.stop = joins == kl_reduce_maxima;
+    j.truths =
+        l->in->dtype == KL_BOOL && j.type == KL_BOOL && (j.stop || joins == kl_reduce_minima);
     read_as_they_are(&j, joins);
     if (!j.join.run)
         return kl_fail(l->err, KL_EDTYPE, "no kernel for dtype %s", kl_dtype_name(l->out->dtype));

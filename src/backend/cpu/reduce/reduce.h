@@ -68,6 +68,9 @@ struct kl_reduce_job {
         read;
     bool keyed; /* extremes of floats; then `type` is the type of their keys */
     bool sums;  /* sums of floats, which are read without conversion */
+    /* Extremes of truth values: the first `stop`, true for maxima, is the result, and what follows
+     * it is not read where elements are contiguous. */
+    bool truths, stop;
     struct kl_order order;
     /* The mean for each output, of type `read`. Each element is replaced by its squared distance
      * from the mean. NULL: elements are used as they are. */
@@ -106,6 +109,9 @@ void kl_reduce_finish(const struct kl_reduce_job *j, struct kl_reduce_counter *c
 /* y[i] = |x[i] - mean[i * step]|^2 */
 void kl_reduce_distances(const struct kl_reduce_job *j, void *out, const void *in, const void *mean,
                          int64_t step, int64_t n);
+
+/* Whether n contiguous truth values have one that is `wanted`. */
+bool kl_reduce_finds(const uint8_t *x, int64_t n, bool wanted);
 
 /* ---- reduce_rows.c, reduce_columns.c: elements [from, from + count) of each of the outputs
  * [begin, begin + n), which lie in one segment, give n results of the job's type ---- */

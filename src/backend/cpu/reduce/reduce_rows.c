@@ -16,6 +16,18 @@ static void run(const struct kl_reduce_job *j, struct kl_reduce_counter *c, cons
         kl_reduce_keys[j->type].run(j->order, c->level, &c->leaves, x, n);
 }
 
+bool kl_reduce_finds(const uint8_t *x, int64_t n, bool wanted) {
+    enum { BLOCK = 512 };
+    if (!wanted) return memchr(x, 0, (size_t)n) != NULL;
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        const int64_t m = kl_min64(BLOCK, n - at);
+        uint8_t any = 0;
+        KL_EACH(i, m) any |= x[at + i];
+        if (any) return true;
+    }
+    return false;
+}
+
 /* Outputs [begin, begin + n) of one segment, one after another. */
 void kl_reduce_rows(const struct kl_reduce_job *j, int64_t begin, int64_t n, int64_t from,
                     int64_t count, char *results) {
@@ -36,6 +48,12 @@ void kl_reduce_rows(const struct kl_reduce_job *j, int64_t begin, int64_t n, int
         return;
     }
 #endif
+    if (j->truths && j->dense) {
+        const uint8_t *x = (const uint8_t *)in->data + from;
+        for (int64_t o = 0; o < n; o++)
+            results[o] = kl_reduce_finds(x + offsets[o], count, j->stop) == j->stop;
+        return;
+    }
     if (!j->dense)
         kl_cursor_init(&c, in->data, item, j->s.n_gone, j->s.gone_dims, j->s.gone_strides);
     for (int64_t o = 0; o < n; o++) {

@@ -49,6 +49,38 @@ static void shared_segments(void **state) {
     free(t);
 }
 
+/* The element that decides may stand anywhere: in the first segment, which is looked at before any
+ * thread is woken, in a later one, or nowhere. Its row and its neighbours do not matter. */
+static void truths(void **state) {
+    enum { N = (1 << 18) + 77, ROWS = 3 };
+    static const int places[] = {-1, 0, 1, 511, 512, 65535, 65536, 65537, 1 << 18, N - 1};
+    static const enum kl_op_id ops[] = {KL_OP_ANY, KL_OP_MAX, KL_OP_ALL, KL_OP_MIN};
+    uint8_t *v = malloc(ROWS * N), out[ROWS];
+    struct operand x, z;
+    for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+        kl_cpu_use_variant(variant);
+        for (size_t k = 0; k < sizeof places / sizeof *places * 4; k++) {
+            const int at = places[k / 4];
+            const enum kl_op_id op = ops[k % 4];
+            const uint8_t rest = op == KL_OP_ALL || op == KL_OP_MIN, found = !rest;
+            memset(v, rest, ROWS * N);
+            if (at >= 0) v[N + at] = found;
+            RUN(op, &last, dense(&z, out, KL_BOOL, DIMS(ROWS, 1)),
+                IN(dense(&x, v, KL_BOOL, DIMS(ROWS, N))), true);
+            assert_int_equal(out[0], rest);
+            assert_int_equal(out[1], at >= 0 ? found : rest);
+            assert_int_equal(out[2], rest);
+            out[0] = 7;
+            n_shared = 0;
+            RUN(op, &last, dense(&z, out, KL_BOOL, DIMS(1, 1)),
+                IN(dense(&x, v + N, KL_BOOL, DIMS(1, N))), true);
+            assert_int_equal(out[0], at >= 0 ? found : rest);
+            assert_int_equal(n_shared > 0, at < 0 || at >= 65536); /* decided before it is shared */
+        }
+    }
+    free(v);
+}
+
 static void wider_output(void **state) {
     uint16_t *h = malloc(70000 * sizeof *h);
     float out[1];
@@ -455,11 +487,16 @@ static void arg_reductions(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(extremes),          cmocka_unit_test(extremes_of_halves),
-        cmocka_unit_test(extremes_of_pairs), cmocka_unit_test(halves_as_widened),
-        cmocka_unit_test(arg_reductions),    cmocka_unit_test(windows),
-        cmocka_unit_test(shared_segments),   cmocka_unit_test(wider_output),
-        cmocka_unit_test(broadcast_input),   cmocka_unit_test(no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(extremes),
+                                       cmocka_unit_test(extremes_of_halves),
+                                       cmocka_unit_test(extremes_of_pairs),
+                                       cmocka_unit_test(halves_as_widened),
+                                       cmocka_unit_test(arg_reductions),
+                                       cmocka_unit_test(windows),
+                                       cmocka_unit_test(shared_segments),
+                                       cmocka_unit_test(wider_output),
+                                       cmocka_unit_test(broadcast_input),
+                                       cmocka_unit_test(no_memory),
+                                       cmocka_unit_test(truths)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
