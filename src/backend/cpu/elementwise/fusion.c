@@ -69,6 +69,11 @@ static void ask(struct ahead *a, const char *from, int64_t bytes) {
     a->piece[a->n++].lines = kl_ceil_div(bytes, LINE);
 }
 
+/* Whether the next m elements lie close together, most of the time. */
+static bool runs_on(const struct kl_cursor *c, int64_t m) {
+    return c->ndim && c->strides[c->ndim - 1] == c->item_bytes && c->dims[c->ndim - 1] >= m;
+}
+
 /* Prefetches up to n lines of what was asked for. */
 static void prefetch(struct ahead *a, int64_t n) {
     while (n > 0 && a->first < a->n) {
@@ -106,7 +111,7 @@ static const void *operand(const struct step *s, int k, const void *const *value
         }
         const void *x =
             kl_cursor_next_as(&w->in[c], m, has, wants, &w->gathered[c], &w->converted[k]);
-        if (w->in[c].ndim) ask(&w->ahead, w->in[c].next, m * w->in[c].item_bytes);
+        if (runs_on(&w->in[c], m)) ask(&w->ahead, w->in[c].next, m * w->in[c].item_bytes);
         return x;
     }
     if (has == wants) return values[from];
