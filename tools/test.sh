@@ -47,7 +47,8 @@ stage() {
     local totals
     totals=$(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests failed out of ([0-9]+)$/\1 \2/p' "$log" | tail -1)
     if [ -n "$totals" ]; then
-        local f=${totals% *} n=${totals#* }
+        local f=${totals% *} n=${totals#* } skipped
+        while read -r skipped; do not_run+=("$skipped"); done < <(sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) \.+\*\*\*Skipped.*/\1/p' "$log")
         passed=$((passed + n - f))
         failed=$((failed + f))
         [ "$f" -eq 0 ] && [ $status -ne 0 ] && failed=$((failed + 1))

@@ -51,7 +51,8 @@ enum keel_code {
     KEEL_ETRACE = -24,       /* an argument of a transformed function is used where it cannot be */
     /* the thread's hook ended the wait (keel/wait.h); the value may still become ready */
     KEEL_EINTERRUPTED = -25,
-    KEEL_EMATRIX = -26
+    KEEL_EMATRIX = -26, /* a matrix is singular, not positive definite, or not finite */
+    KEEL_EGROUP = -27   /* processes cannot work together, or one of them was lost */
 };
 
 /* Which optional fields of keel_error_info are set; the other ones are 0. */

@@ -272,6 +272,7 @@ int kp_add_transforms(PyObject *m);
 int kp_add_memory(PyObject *m);
 int kp_add_print(PyObject *m);
 int kp_add_kernels(PyObject *m);
+int kp_add_distributed(PyObject *m);
 int kp_add_interchange(PyObject *m);
 int kp_add_files(PyObject *m);
 int kp_add_exported(PyObject *m);

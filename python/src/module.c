@@ -83,7 +83,8 @@ PyMODINIT_FUNC PyInit__core(void) {
         !(fft = submodule(m, "_fft", kp_fft_methods)) ||
         !(linalg = submodule(m, "_linalg", kp_linalg_methods)) || add_aliases(m) ||
         kp_add_transforms(m) || kp_add_index(m) || kp_add_memory(m) || kp_add_files(m) ||
-        kp_add_exported(m) || kp_add_print(m) || kp_add_kernels(m) || kp_add_interchange(m))
+        kp_add_exported(m) || kp_add_print(m) || kp_add_kernels(m) || kp_add_distributed(m) ||
+        kp_add_interchange(m))
         Py_CLEAR(m);
     Py_XDECREF(random);
     Py_XDECREF(fast);

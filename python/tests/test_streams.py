@@ -154,7 +154,8 @@ def test_memory():
 
 def test_a_group_of_one():
     group = mx.distributed.init()
-    assert group.rank() == 0 and group.size() == 1 and group.split(0).size() == 1 and mx.distributed.is_available() is False
+    assert group.rank() == 0 and group.size() == 1 and group.split(0).size() == 1
+    assert mx.distributed.is_available() is mx.distributed.is_available("mpi")
     x = mx.array([1, 2])
     for f in (mx.distributed.all_sum, mx.distributed.all_max, mx.distributed.all_min, mx.distributed.all_gather, mx.distributed.sum_scatter):
         assert f(x, group=group).tolist() == [1, 2]
@@ -162,7 +163,7 @@ def test_a_group_of_one():
         with pytest.raises(ValueError):
             call()
     with pytest.raises(RuntimeError):
-        mx.distributed.init(strict=True)
+        mx.distributed.init(strict=True, backend="ring")
 
 
 # ---- the default device: each case in a process of its own, with CUDA's libraries of the library's own tests ----

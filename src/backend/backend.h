@@ -46,6 +46,10 @@ struct kl_backend_ops {
     int (*launch)(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
                   struct kl_error **err);
 
+    /* launch is called also when an input of t has failed or no memory could be bound: *err then
+     * says why, and launch takes it. For work that others do together with this process. */
+    bool takes_part;
+
     /* Whether t can be a step of a fusion, which launch_fusion takes. NULL: there are none here. */
     bool (*joins)(struct kl_backend *b, const struct kl_task *t);
     /* Runs the steps, all of one shape and of one queue, with the results of running them one after

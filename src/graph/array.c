@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "backend/collective/group.h"
 #include "base/alloc.h"
 #include "base/number/half.h"
 #include "base/op/bounds.h"
@@ -347,6 +348,8 @@ int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *spe
         size_t bytes = ((const struct kl_call_params *)o->params)->workspace_bytes;
         if (bytes && !(n->task.workspace = kl_buffer_new(bytes))) rc = kl_fail_nomem(err);
     }
+    if (!rc && kl_op_is_collective(op))
+        rc = kl_collective_prepare(&n->task, kl_stream_index(o->stream), err);
     if (rc) {
         if (n) kl_node_abandon(n);
         return rc;

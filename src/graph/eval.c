@@ -4,6 +4,9 @@
  * the tickets on all streams, and appends the tasks. Everything that can fail happens before the
  * first claim. All streams therefore see evaluations in one total order, and every wait is for an
  * earlier ticket of that order. */
+#include <stdlib.h>
+
+#include "backend/collective/group.h"
 #include "base/alloc.h"
 #include "base/value/failures.h"
 #include "base/value/wait_hook.h"
@@ -28,7 +31,10 @@ static struct {
     size_t n_scalar; /* nodes in `order` that kl_scalars_early may move */
     size_t n_fused;  /* element-wise nodes in `order` that are large enough to be fused */
     size_t n_large;  /* element-wise nodes in `order` of whose size values may be computed twice */
-    uint64_t mark;   /* number of the present walk */
+    struct kl_node **shared; /* the nodes in `order` in which other processes take part */
+    size_t n_shared, shared_room;
+    bool sorted;   /* `shared` is complete, and in the order of building */
+    uint64_t mark; /* number of the present walk */
 } walk;
 
 static int grow(void **v, size_t *room, size_t item, struct kl_error **err) {
@@ -56,11 +62,7 @@ static int no_value(const struct kl_array *a, struct kl_error **err) {
                          "was compiled, vectorised or exported; it never gets a value");
 }
 
-/* Puts the node of a on the stack unless there is nothing to do for that node. */
-static int push(struct kl_array *a, struct kl_error **err) {
-    struct kl_node *n = a->node;
-    if (!n || n->claimed || n->mark == walk.mark) return KL_OK;
-    if (n->task.op == KL_OP_PLACEHOLDER) return no_value(a, err);
+static int push_node(struct kl_node *n, struct kl_error **err) {
     n->mark = walk.mark;
     if (walk.n_stack == walk.stack_room) {
         void *v = walk.stack;
@@ -69,6 +71,14 @@ static int push(struct kl_array *a, struct kl_error **err) {
     }
     walk.stack[walk.n_stack++] = (struct visit){n, 0};
     return KL_OK;
+}
+
+/* Puts the node of a on the stack unless there is nothing to do for that node. */
+static int push(struct kl_array *a, struct kl_error **err) {
+    struct kl_node *n = a->node;
+    if (!n || n->claimed || n->mark == walk.mark) return KL_OK;
+    if (n->task.op == KL_OP_PLACEHOLDER) return no_value(a, err);
+    return push_node(n, err);
 }
 
 static bool is_elementwise(const struct kl_node *n) {
@@ -96,28 +106,67 @@ static void count(const struct kl_node *n) {
     }
 }
 
-/* Fills walk.order. It changes nothing but marks, so it may fail half way. */
-static int collect(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
-    walk.mark++;
-    walk.n_stack = walk.n_order = walk.n_scalar = walk.n_fused = walk.n_large = 0;
-    for (size_t i = 0; i < n; i++) {
-        KL_TRY(push(arrays[i], err));
-        while (walk.n_stack) {
-            struct kl_array *in = next_input(&walk.stack[walk.n_stack - 1]);
-            if (in) {
-                KL_TRY(push(in, err)); /* may move the memory of the stack */
-                continue;
-            }
-            if (walk.n_order == walk.order_room) {
-                void *p = walk.order;
-                KL_TRY(grow(&p, &walk.order_room, sizeof *walk.order, err));
-                walk.order = p;
-            }
-            struct kl_node *v = walk.order[walk.n_order++] = walk.stack[--walk.n_stack].node;
-            count(v);
+static int append(struct kl_node ***v, size_t *n, size_t *room, struct kl_node *node,
+                  struct kl_error **err) {
+    if (*n == *room) {
+        void *p = *v;
+        KL_TRY(grow(&p, room, sizeof **v, err));
+        *v = p;
+    }
+    (*v)[(*n)++] = node;
+    return KL_OK;
+}
+
+/* Appends what is on the stack to walk.order, and before it all that it needs. */
+static int visit_stack(struct kl_error **err) {
+    while (walk.n_stack) {
+        struct kl_array *in = next_input(&walk.stack[walk.n_stack - 1]);
+        if (in) {
+            KL_TRY(push(in, err)); /* may move the memory of the stack */
+            continue;
         }
+        struct kl_node *v = walk.stack[--walk.n_stack].node;
+        KL_TRY(append(&walk.order, &walk.n_order, &walk.order_room, v, err));
+        count(v);
+        if (!walk.sorted && kl_op_is_collective(v->task.op))
+            KL_TRY(append(&walk.shared, &walk.n_shared, &walk.shared_room, v, err));
     }
     return KL_OK;
+}
+
+static int visit(struct kl_node *const *first, size_t n_first, struct kl_array *const *arrays,
+                 size_t n, struct kl_error **err) {
+    walk.mark++;
+    walk.n_stack = walk.n_order = walk.n_scalar = walk.n_fused = walk.n_large = 0;
+    for (size_t i = 0; i < n_first; i++) {
+        if (first[i]->mark == walk.mark) continue;
+        KL_TRY(push_node(first[i], err));
+        KL_TRY(visit_stack(err));
+    }
+    for (size_t i = 0; i < n; i++) {
+        KL_TRY(push(arrays[i], err));
+        KL_TRY(visit_stack(err));
+    }
+    return KL_OK;
+}
+
+static int by_serial(const void *a, const void *b) {
+    const uint64_t x = kl_collective_serial(&(*(struct kl_node *const *)a)->task);
+    const uint64_t y = kl_collective_serial(&(*(struct kl_node *const *)b)->task);
+    return x < y ? -1 : x > y;
+}
+
+/* Fills walk.order. It changes nothing but marks, so it may fail half way. Operations of groups
+ * must come in the same order in all processes: that of building. So a second walk begins with
+ * these, in that order, in which each comes after those that it needs. */
+static int collect(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
+    walk.n_shared = 0;
+    walk.sorted = false;
+    KL_TRY(visit(NULL, 0, arrays, n, err));
+    if (walk.n_shared < 2) return KL_OK;
+    qsort(walk.shared, walk.n_shared, sizeof *walk.shared, by_serial);
+    walk.sorted = true;
+    return visit(walk.shared, walk.n_shared, arrays, n, err);
 }
 
 /* The order of the walk with single numbers made early. Without memory it stays as it is: only
@@ -161,22 +210,31 @@ static void claim_view(struct kl_node *n, struct kl_list *garbage) {
 }
 
 /* Whether the node does what somebody can see who never reads its output: a file is read or
- * written, the user is called, or a kernel of the user runs. Only these have several outputs. */
+ * written, the user is called, a kernel of the user runs, or other processes take part. Of these,
+ * only calls and kernels have several outputs. */
 static bool has_effect(const struct kl_node *n) {
     kl_assert(n->n_out == 1 || n->task.op == KL_OP_CALL || n->task.op == KL_OP_KERNEL);
-    return n->task.op == KL_OP_CALL || n->task.op == KL_OP_KERNEL;
+    return n->task.op == KL_OP_CALL || n->task.op == KL_OP_KERNEL ||
+           kl_op_is_collective(n->task.op);
+}
+
+/* The stream that runs the node: of the user, or for what other processes take part in the group's.
+ * */
+static struct kl_stream *stream_of(const struct kl_node *n) {
+    return kl_op_is_collective(n->task.op) ? kl_collective_stream(&n->task) : n->stream;
 }
 
 static void claim(struct kl_node *n, uint64_t self) {
     kl_assert_slow(kl_node_is_valid(n));
+    struct kl_stream *s = stream_of(n);
     n->claimed = true;
-    n->task.ticket = kl_stream_take_ticket(n->stream);
+    n->task.ticket = kl_stream_take_ticket(s);
     n->task.submitter = self;
     if (n->may_be_kept) kl_trace_keep(n);
     const bool keeps = kl_list_linked(&n->kept);
     for (int i = 0; i < n->n_out; i++) {
         struct kl_array *a = n->out[i];
-        a->t.fate->timeline = kl_stream_timeline(n->stream);
+        a->t.fate->timeline = kl_stream_timeline(s);
         a->t.fate->ticket = n->task.ticket;
         /* a node with several outputs owns them already */
         if (!a->multi || keeps) kl_array_retain(a);
@@ -190,7 +248,7 @@ static void claim(struct kl_node *n, uint64_t self) {
         /* From here on another thread may abandon the task. */
         if (!has_effect(n)) atomic_store_explicit(&n->out[0]->task, n, memory_order_release);
     }
-    kl_stream_stage(n->stream, &n->task);
+    kl_stream_stage(s, &n->task);
 }
 
 /* The stream of this thread's last commit. A caller that hands over more than that stream can take
@@ -239,7 +297,7 @@ static int commit(struct kl_array *const *arrays, size_t n, bool always, struct 
         }
     }
     if (last) {
-        struct kl_stream *s = last_stream = last->stream;
+        struct kl_stream *s = last_stream = stream_of(last);
         uint64_t ticket = last->task.ticket;
         /* From here on the tasks may run, and may be freed. */
         bool keep = always || idle_device(s, ticket, n_claimed);

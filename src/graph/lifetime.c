@@ -2,6 +2,7 @@
  * arrays that it reads and writes. */
 #include <stdatomic.h>
 
+#include "backend/collective/group.h"
 #include "base/alloc.h"
 #include "base/op/op_params.h"
 #include "base/refs.h"
@@ -139,6 +140,7 @@ static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead) {
         const struct kl_call_params *call = n->task.params;
         if (call->release) call->release(call->ctx);
     }
+    if (kl_op_is_collective(n->task.op)) kl_collective_drop(&n->task);
     if (n->task.op == KL_OP_KERNEL)
         kl_kernel_desc_release(((const struct kl_kernel_params *)n->task.params)->desc);
     if (n->task.op == KL_OP_CUSTOM) {

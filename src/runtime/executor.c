@@ -80,8 +80,9 @@ static void execute(struct kl_stream *s, struct kl_task *t) {
         kl_error_release(e);
         e = NULL;
         pending = ops->drop(s->backend, s->queue, t, &e) == KL_LAUNCH_PENDING;
-    } else if (!e) {
-        if (kl_bind_task(s, t, &e) == KL_OK) {
+    } else if (!e || ops->takes_part) {
+        if (!e) (void)kl_bind_task(s, t, &e);
+        if (!e || ops->takes_part) {
             launched = true;
             pending = ops->launch(s->backend, s->queue, t, &e) == KL_LAUNCH_PENDING;
             if (!pending && !e && kl_validating())

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "backend/collective/group.h"
 #include "base/fork_locks.h"
 #include "base/value/failures.h"
 #include "base/value/out_of_range.h"
@@ -46,6 +47,7 @@ static void child(void) {
     kl_pool_fork_child();
     kl_release_forked();
     kl_devices_fork_child();
+    kl_collective_forked();
     kl_streams_fork_child();
     kl_callback_waits_fork_child();
 }

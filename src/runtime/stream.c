@@ -107,6 +107,10 @@ int kl_stream_new_reader(struct kl_stream **out, struct kl_error **err) {
     return stream_get(out, b, KL_CPU, true, err);
 }
 
+int kl_stream_new_of(struct kl_stream **out, struct kl_backend *b, struct kl_error **err) {
+    return stream_get(out, b, KL_CPU, false, err);
+}
+
 struct kl_stream *kl_stream_retain(struct kl_stream *s) {
     if (s) atomic_fetch_add(&s->handles, 1);
     return s;

@@ -20,6 +20,8 @@ int kl_stream_new(struct kl_stream **out, enum kl_device_type type, int device_i
 /* A stream whose tasks run on the reader threads, one at a time. A blocked reader then delays only
  * its own stream. */
 int kl_stream_new_reader(struct kl_stream **out, struct kl_error **err);
+/* A stream of a backend that is no device. */
+int kl_stream_new_of(struct kl_stream **out, struct kl_backend *b, struct kl_error **err);
 struct kl_stream *kl_stream_retain(struct kl_stream *s);
 void kl_stream_release(struct kl_stream *s); /* NULL is fine */
 

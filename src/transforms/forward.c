@@ -100,7 +100,8 @@ static int push_forward(const struct kl_tape *tape, const struct kl_tape_step *s
     }
     int rc = KL_OK;
     if (any) {
-        kl_jvp_fn *rule = real(n) ? kl_jvp_rule(n->task.op) : NULL;
+        kl_jvp_fn *rule =
+            real(n) || kl_op_is_collective(n->task.op) ? kl_jvp_rule(n->task.op) : NULL;
         struct kl_origin o = kl_origin_of(KL_ORIGIN_DERIVATIVE, n), before = kl_origin_set(o);
         if (n->task.op == KL_OP_CUSTOM) {
             rc = kl_custom_jvp(n, in.v, s, &tangents[step->slot], err);

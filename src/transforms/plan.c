@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "backend/collective/group.h"
 #include "base/alloc.h"
 #include "base/op/op_params.h"
 #include "base/refs.h"
@@ -31,6 +32,8 @@ void kl_plan_params_release(const struct kl_plan_step *s) {
     if (s->op == KL_OP_CUSTOM) {
         const struct kl_custom_params *p = s->params;
         p->release(p->custom);
+    } else if (kl_op_is_collective(s->op)) {
+        kl_group_release(((const struct kl_collective_params *)s->params)->group);
     } else if (s->op == KL_OP_KERNEL) {
         kl_kernel_desc_release(((const struct kl_kernel_params *)s->params)->desc);
     } else if (s->op == KL_OP_CALL) {
@@ -42,6 +45,8 @@ void kl_plan_params_release(const struct kl_plan_step *s) {
 int kl_plan_params_retain(enum kl_op_id op, const void *params, struct kl_error **err) {
     if (op == KL_OP_CUSTOM) {
         kl_custom_function_retain(((const struct kl_custom_params *)params)->custom);
+    } else if (kl_op_is_collective(op)) {
+        kl_group_retain(((const struct kl_collective_params *)params)->group);
     } else if (op == KL_OP_KERNEL) {
         kl_kernel_desc_retain(((const struct kl_kernel_params *)params)->desc);
     } else if (op == KL_OP_CALL) {
@@ -164,7 +169,7 @@ static bool may_merge(const struct kl_plan_step *s) {
     case KL_OP_CALL:
     case KL_OP_KERNEL:
     case KL_OP_DEPENDS: return false;
-    default: return true;
+    default: return !kl_op_is_collective(s->op); /* each is done, by all ranks */
     }
 }
 
@@ -222,7 +227,7 @@ static int copy_params(struct kl_plan_step *s, const struct kl_task *t, struct k
 static bool has_image(const struct kl_plan_step *s) {
     return s->n_out == 1 && s->n_in <= KL_PLAN_FEW && !(kl_op_flags(s->op) & KL_OPF_VIEW) &&
            s->op != KL_OP_KERNEL && s->op != KL_OP_CALL && s->op != KL_OP_CUSTOM &&
-           s->op != KL_OP_ARGUMENT && s->op != KL_OP_DEFERRED;
+           s->op != KL_OP_ARGUMENT && s->op != KL_OP_DEFERRED && !kl_op_is_collective(s->op);
 }
 
 static int image_of(struct kl_plan_step *s, struct kl_error **err) {
@@ -305,7 +310,21 @@ static void note_arguments(struct maker *m, const struct kl_tape_step *step) {
         if (m->tape->edges[step->edge + i] >= 0) m->begins[m->tape->edges[step->edge + i]] = true;
 }
 
+/* The numbers that the operations of groups had in the order of building. */
+static void note_serials(struct kl_plan *p) {
+    uint64_t first = UINT64_MAX, last = 0;
+    for (int i = 0; i < p->n_steps; i++) {
+        if (!kl_op_is_collective(p->steps[i].op)) continue;
+        const uint64_t serial = ((const struct kl_collective_params *)p->steps[i].params)->serial;
+        first = serial < first ? serial : first;
+        last = serial > last ? serial : last;
+    }
+    p->first_serial = first;
+    p->n_serials = last ? last - first + 1 : 0;
+}
+
 int kl_plan_complete(struct kl_plan *p, struct kl_error **err) {
+    note_serials(p);
     const int32_t n = p->n_constants, args = p->n_args;
 #define RENUMBER(v) ((v) < 0 ? args - 1 - (v) : (v) >= args ? (v) + n : (v))
     for (int i = 0; i < p->n_steps; i++) {

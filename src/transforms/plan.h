@@ -52,6 +52,8 @@ struct kl_plan {
     struct kl_plan_spec *args;
     struct kl_array **constants; /* owned references */
     struct kl_plan_step *steps;
+    /* of operations of groups of processes, which a replay builds in the same order; 0: none */
+    uint64_t first_serial, n_serials;
     int32_t *outs;  /* numbers of values */
     uint32_t *uses; /* of each value: how many inputs of steps and results it is */
 };

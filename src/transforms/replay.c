@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "backend/collective/group.h"
 #include "base/alloc.h"
 #include "base/op/op_params.h"
 #include "ops/build/build.h"
@@ -19,6 +20,7 @@ struct replay {
     const struct kl_plan *p;
     struct kl_array **value; /* NULL: not made yet */
     bool exact;
+    uint64_t serial; /* for the operations of groups; see kl_plan.first_serial */
     struct kl_error **err;
 };
 
@@ -65,7 +67,7 @@ static void release_made(const struct replay *r, const struct kl_plan_step *s,
 static int inputs_of(struct replay *r, const struct kl_plan_step *s, struct kl_stream *stream,
                      struct kl_array **in) {
     const int first = r->p->n_args, last = first + r->p->n_constants;
-    const bool rows = s->op == KL_OP_KERNEL && wants_rows(s);
+    const bool rows = (s->op == KL_OP_KERNEL && wants_rows(s)) || kl_op_is_collective(s->op);
     for (int k = 0; k < s->n_in; k++) {
         struct kl_array *a = r->value[s->in[k]];
         bool is_constant = s->in[k] >= first && s->in[k] < last;
@@ -172,6 +174,11 @@ static int replay_image(struct replay *r, const struct kl_plan_step *s, struct k
     return KL_OK;
 }
 
+static uint64_t serial_of(const struct replay *r, const struct kl_plan_step *s) {
+    const struct kl_collective_params *p = s->params;
+    return r->serial + (p->serial - r->p->first_serial);
+}
+
 static int replay_step(struct replay *r, const struct kl_plan_step *s) {
     struct kl_array *few[KL_PLAN_FEW], **in = few, **out = &r->value[s->out];
     const uint32_t *uses = &r->p->uses[s->out];
@@ -188,7 +195,9 @@ static int replay_step(struct replay *r, const struct kl_plan_step *s) {
     int rc = inputs_of(r, s, stream, in);
     if (!rc) {
         struct kl_origin before = kl_origin_set(s->origin);
+        if (kl_op_is_collective(s->op)) kl_collective_next_serial(serial_of(r, s));
         rc = build_step(r, s, in, stream, out);
+        kl_collective_next_serial(0);
         kl_origin_set(before);
         if (!rc && !r->exact && s->n_out == 1 && (rc = check_made(s, *out, r->err))) {
             kl_array_release(*out);
@@ -251,6 +260,7 @@ int kl_plan_replay(const struct kl_plan *p, struct kl_array *const *args, bool e
         r.value[i] = kl_array_retain(i < p->n_args ? args[i] : p->constants[i - p->n_args]);
         share(r.value[i], p->uses[i]);
     }
+    if (p->n_serials) r.serial = kl_collective_serials(p->n_serials);
     int rc = KL_OK, step = 0;
     while (step < p->n_steps && !(rc = replay_step(&r, &p->steps[step]))) step++;
     if (!rc) rc = check_guards(&r);

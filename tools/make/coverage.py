@@ -160,6 +160,8 @@ WITHOUT = [
     ("placeholder", "vjp vmap build", "an input of a traced function"),
     ("custom_function", "vjp vmap build", "its rules are functions of the user"),
     ("deferred", "vjp vmap build", "a call that each replay makes; transforms of it are such calls too"),
+    ("send", "vjp", "the rank that receives has the gradient"),
+    ("recv", "vjp vmap", "it has no inputs"),
     ("call kernel", "vjp vmap build", "code that Keel did not write, or that reads files"),
 ]
 

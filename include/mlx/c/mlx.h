@@ -19,6 +19,8 @@
 #include "mlx/c/compile.h"
 #include "mlx/c/cuda.h"
 #include "mlx/c/device.h"
+#include "mlx/c/distributed.h"
+#include "mlx/c/distributed_group.h"
 #include "mlx/c/error.h"
 #include "mlx/c/export.h"
 #include "mlx/c/fast.h"

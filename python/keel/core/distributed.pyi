@@ -75,12 +75,13 @@ def init(
 ) -> Group:
     """The group of all processes.
 
-    It is made at the first call; backend chooses how processes talk, "any" takes what works.
-    Where nothing is set up, the result is a group of one, or with strict an error.
-    all_gather_factory makes a function that carries bytes between processes, for backends that
-    need one to find each other.
+    It is made at the first call, at which they wait for each other; backend chooses how they
+    talk: "mpi", or "any" for what works. "nccl", "ring" and "jaccl" are not available. Where
+    nothing says that several processes were started, the result is a group of one, and with
+    strict an error unless the backend could be used. all_gather_factory is not needed.
 
-    Raises: RuntimeError with strict when no backend works; ValueError for another backend.
+    Raises: RuntimeError with strict when the backend cannot be used, and where several processes
+    were started and cannot be joined; ValueError for another backend.
 
     Example:
         >>> mx.distributed.init().size()

@@ -24,6 +24,9 @@ struct kl_device_box {
     enum kl_device_type type;
     int index;
 };
+struct kl_group_box {
+    struct kl_group *group; /* owned, never NULL */
+};
 struct kl_string_box {
     char *text; /* owned, never NULL */
 };
@@ -58,6 +61,8 @@ void kl_fill(void *to, const void *from, size_t n);
 /* Arguments. Each is borrowed; it is NULL, with the error noted, when the handle is empty. */
 struct kl_array *kl_in(struct kl_call *c, mlx_array a, const char *what);
 struct kl_stream *kl_in_stream(struct kl_call *c, mlx_stream s);
+/* The group, or NULL for an empty handle: that of all processes. */
+struct kl_group *kl_in_optional_group(mlx_distributed_group group);
 struct kl_vec *kl_in_vec(struct kl_call *c, void *ctx, const char *what);
 struct kl_map *kl_in_map(struct kl_call *c, void *ctx, const char *what);
 /* The array, or NULL for an empty handle, which means that the argument was left out. */

@@ -30,6 +30,9 @@ enum {
     /* its kernels may compute the elements of input 0 where they read them, by the element-wise
      * operations that make it (backend/gpu/lower/elementwise.c) */
     KL_OPF_FETCHES = 256,
+    /* other processes take part (backend/collective/group.h): it runs on streams of its group, also
+     * when its input has failed, and is never left out or merged with another */
+    KL_OPF_COLLECTIVE = 1024,
     KL_OPF_BEGINS_RUN = 512, /* its elements may be made in the element-wise kernel of their user */
 };
 
@@ -47,6 +50,11 @@ enum kl_range_rule {
     KL_RANGE_CONVERTED, /* the range of input 0 if the result's dtype holds it; bool: 0 and 1 */
     KL_RANGE_BUILDER,   /* the builder sets the range, from the parameters */
 };
+
+/* Whether op has KL_OPF_COLLECTIVE: the rows of these follow each other. */
+static inline bool kl_op_is_collective(enum kl_op_id op) {
+    return op >= KL_OP_ALL_SUM && op <= KL_OP_RECV;
+}
 
 const char *kl_op_name(enum kl_op_id op);
 unsigned kl_op_flags(enum kl_op_id op);

@@ -100,6 +100,14 @@ struct kl_custom_params {
     int n_args;
 };
 
+/* KL_OPF_COLLECTIVE: what a group of processes does together (backend/collective/group.h). */
+struct kl_collective_params {
+    struct kl_group *group;     /* one reference, owned by the parameters */
+    struct kl_request *request; /* of the task, until it is launched; NULL as a builder gives it */
+    uint64_t serial;            /* in the order of building; set when the node is made */
+    int peer;                   /* SEND, RECV: the other rank */
+};
+
 /* KERNEL: one reference to its description, owned by the parameters. */
 struct kl_kernel_params {
     struct kl_kernel_desc *desc;

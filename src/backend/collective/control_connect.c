@@ -1,0 +1,201 @@
+/* control_connect.c - see control_connect.h.
+ *
+ * Every process listens, all learn where by a gather of the engine, and the higher of two ranks
+ * connects to the lower one. It begins with a secret number of rank 0 that came with the gather, so
+ * that nobody else can join. Processes of one host use its loopback interface, and where all are on
+ * one host nobody else can even connect. */
+#include "backend/collective/control_connect.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "backend/collective/clock.h"
+#include "base/alloc.h"
+
+enum { MOST_ADDRESSES = 8, HOST_BYTES = 128 };
+
+/* A process tells this to the others. */
+struct place {
+    char host[HOST_BYTES];
+    uint64_t secret[2];
+    uint32_t address[MOST_ADDRESSES]; /* IPv4, in the order of the network; 0: no more */
+    uint32_t port;
+    uint32_t pad;
+};
+
+/* How a connection begins. */
+struct hello {
+    uint64_t secret[2];
+    int32_t rank, pad;
+};
+
+static int fail(struct kl_error **err, const char *what) {
+    return kl_fail(err, KL_EGROUP, "the control connections cannot be made: %s: %s", what,
+                   strerror(errno));
+}
+
+/* The name of the host, and the number of its start: names alone are not unique everywhere. */
+static void name_host(char *host) {
+    char boot[40] = "";
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        ssize_t n = read(fd, boot, sizeof boot - 1);
+        if (n > 0 && boot[n - 1] == '\n') boot[n - 1] = 0;
+        close(fd);
+    }
+    char name[80] = "";
+    (void)gethostname(name, sizeof name - 1);
+    snprintf(host, HOST_BYTES, "%s %s", name, boot);
+}
+
+static void list_addresses(struct place *p) {
+    struct ifaddrs *all;
+    int n = 0;
+    if (getifaddrs(&all)) return;
+    for (struct ifaddrs *i = all; i && n < MOST_ADDRESSES; i = i->ifa_next) {
+        if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET) continue;
+        if ((i->ifa_flags & IFF_LOOPBACK) || !(i->ifa_flags & IFF_UP)) continue;
+        p->address[n++] = ((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr.s_addr;
+    }
+    freeifaddrs(all);
+}
+
+static int listen_on(uint32_t address, int size, int *fd, uint32_t *port, struct kl_error **err) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {address}};
+    socklen_t bytes = sizeof a;
+    *fd = kl_alloc_should_fail() ? -1 : socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (*fd < 0) return fail(err, "socket");
+    if (bind(*fd, (struct sockaddr *)(void *)&a, sizeof a) || listen(*fd, size) ||
+        getsockname(*fd, (struct sockaddr *)(void *)&a, &bytes))
+        return fail(err, "listen");
+    *port = ntohs(a.sin_port);
+    return KL_OK;
+}
+
+static int ms_until(int64_t until) {
+    int64_t ms = (until - kl_clock_ns()) / 1000000;
+    return ms < 0 ? 0 : ms > 60000 ? 60000 : (int)ms;
+}
+
+/* Sends or receives exactly n bytes before the time is up. */
+static int whole(int fd, void *data, size_t n, bool sends, int64_t until) {
+    char *at = data;
+    while (n) {
+        struct pollfd p = {.fd = fd, .events = sends ? POLLOUT : POLLIN};
+        if (poll(&p, 1, ms_until(until)) <= 0) return -1;
+        ssize_t k =
+            sends ? send(fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT) : recv(fd, at, n, MSG_DONTWAIT);
+        if (k < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+        if (k <= 0) return -1;
+        at += k;
+        n -= (size_t)k;
+    }
+    return 0;
+}
+
+static int connect_at(uint32_t address, uint32_t port, int64_t until) {
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_addr = {address}, .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), code = 0;
+    socklen_t bytes = sizeof code;
+    if (fd < 0) return -1;
+    if (connect(fd, (struct sockaddr *)(void *)&a, sizeof a) && errno != EINPROGRESS) goto failed;
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    if (poll(&p, 1, ms_until(until)) <= 0) goto failed;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &bytes) || code) goto failed;
+    return fd;
+failed:
+    close(fd);
+    return -1;
+}
+
+/* Connects to a lower rank: to its loopback address, or to the first that answers. */
+static int reach(const struct place *to, const struct place *me, int to_rank, int rank,
+                 int64_t until, int *fd, struct kl_error **err) {
+    struct hello hello = {.secret = {me->secret[0], me->secret[1]}, .rank = rank};
+    const bool here = strcmp(to->host, me->host) == 0;
+    for (int i = 0; i < MOST_ADDRESSES && *fd < 0; i++) {
+        const int64_t some = kl_clock_ns() + 5000000000;
+        if (!here && !to->address[i]) break;
+        *fd = connect_at(here ? htonl(INADDR_LOOPBACK) : to->address[i], to->port,
+                         here || until < some ? until : some);
+        if (here) break;
+    }
+    if (*fd < 0 || whole(*fd, &hello, sizeof hello, true, until))
+        return kl_fail(err, KL_EGROUP,
+                       "the control connections cannot be made: rank %d on %s cannot be reached",
+                       to_rank, to->host);
+    return KL_OK;
+}
+
+/* Accepts one connection of a higher rank; those that do not know the secret are dropped. */
+static int meet(int listener, const struct place *me, int rank, int size, int64_t until, int *fds,
+                struct kl_error **err) {
+    for (;;) {
+        struct pollfd p = {.fd = listener, .events = POLLIN};
+        struct hello hello;
+        int ready = poll(&p, 1, ms_until(until));
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready <= 0)
+            return kl_fail(err, KL_EGROUP,
+                           "the control connections cannot be made: another process did not "
+                           "connect within KEEL_DIST_TIMEOUT");
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) continue;
+        if (!whole(fd, &hello, sizeof hello, false, until) &&
+            memcmp(hello.secret, me->secret, sizeof hello.secret) == 0 && hello.rank > rank &&
+            hello.rank < size && fds[hello.rank] < 0) {
+            fds[hello.rank] = fd;
+            return KL_OK;
+        }
+        close(fd);
+    }
+}
+
+static int connect_all(int *fds, const struct place *all, int listener, int rank, int size,
+                       int64_t until, struct kl_error **err) {
+    for (int i = 0; i < rank; i++) KL_TRY(reach(&all[i], &all[rank], i, rank, until, &fds[i], err));
+    for (int i = rank + 1; i < size; i++)
+        KL_TRY(meet(listener, &all[rank], rank, size, until, fds, err));
+    const int on = 1;
+    for (int i = 0; i < size; i++)
+        if (fds[i] >= 0) (void)setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return KL_OK;
+}
+
+int kl_control_connect(int *fds, int rank, int size, int64_t limit_ns, kl_control_gather_fn *gather,
+                       void *arg, struct kl_error **err) {
+    const int64_t until = kl_clock_ns() + limit_ns;
+    struct place *all = kl_calloc((size_t)size + 1, sizeof *all), *me = all ? &all[size] : NULL;
+    int listener = -1, rc = all ? KL_OK : kl_fail_nomem(err);
+    bool one_host = true;
+    if (!rc) {
+        name_host(me->host);
+        list_addresses(me);
+        if (getrandom(me->secret, sizeof me->secret, 0) != sizeof me->secret)
+            rc = fail(err, "getrandom");
+    }
+    /* First the hosts, which decide on which interface a process listens; then the ports. */
+    if (!rc) rc = gather(arg, me, all, sizeof *me, err);
+    for (int i = 0; i < size && !rc; i++) one_host = one_host && !strcmp(all[i].host, me->host);
+    if (!rc)
+        rc = listen_on(htonl(one_host ? INADDR_LOOPBACK : INADDR_ANY), size, &listener, &me->port,
+                       err);
+    if (!rc) rc = gather(arg, me, all, sizeof *me, err);
+    for (int i = 1; i < size && !rc; i++) memcpy(all[i].secret, all[0].secret, sizeof me->secret);
+    if (!rc) rc = connect_all(fds, all, listener, rank, size, until, err);
+    if (listener >= 0) close(listener);
+    kl_free(all);
+    return rc;
+}

@@ -1,0 +1,62 @@
+/* environment.c - see environment.h. Launchers of MPI set the number of processes; mlx.launch sets
+ * MLX_RANK, and MLX_WORLD_SIZE or a file with a line per process. */
+#include "backend/collective/environment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_LIMIT_S = 600, MOST_PROCESSES = 1 << 24 };
+
+/* The number that a variable holds, at least `least`. *out stays as it is where it is not set. */
+static int number_of(const char *variable, double least, double most, double *out,
+                     struct kl_error **err) {
+    const char *text = getenv(variable);
+    if (!text || !*text) return KL_OK;
+    char *end;
+    double v = strtod(text, &end);
+    if (*end || !(v >= least && v <= most))
+        return kl_fail(err, KL_EARG, "%s=%.64s is no number from %g to %g", variable, text, least,
+                       most);
+    *out = v;
+    return KL_OK;
+}
+
+static int size_by(struct kl_environment *e, const char *variable, bool by_mpi,
+                   struct kl_error **err) {
+    double size = 0;
+    if (e->size > 1) return KL_OK;
+    KL_TRY(number_of(variable, 1, MOST_PROCESSES, &size, err));
+    if (size < 1) return KL_OK;
+    e->size = (int)size;
+    e->by = variable;
+    e->by_mpi = by_mpi;
+    return KL_OK;
+}
+
+/* MLX_HOSTFILE names a list in JSON with an entry per process; how many there are is left to the
+ * engine that reads it, and here it only counts that there are several. */
+static void size_by_hosts(struct kl_environment *e) {
+    const char *hosts = getenv("MLX_HOSTFILE"), *rank = getenv("MLX_RANK");
+    if (e->size > 0 || !rank || !*rank) return;
+    if (hosts && *hosts) {
+        e->size = 2;
+        e->by = "MLX_HOSTFILE";
+    } else if (strtol(rank, NULL, 10) > 0) {
+        e->size = 2;
+        e->by = "MLX_RANK";
+    }
+}
+
+int kl_environment_read(struct kl_environment *out, struct kl_error **err) {
+    double limit = DEFAULT_LIMIT_S;
+    *out = (struct kl_environment){0};
+    KL_TRY(size_by(out, "OMPI_COMM_WORLD_SIZE", true, err));
+    KL_TRY(size_by(out, "PMI_SIZE", true, err));
+    KL_TRY(size_by(out, "SLURM_STEP_NUM_TASKS", true, err)); /* srun with PMIx */
+    KL_TRY(size_by(out, "MLX_WORLD_SIZE", false, err));
+    size_by_hosts(out);
+    KL_TRY(number_of("KEEL_DIST_TIMEOUT", 0.1, 1e7, &limit, err));
+    out->limit_ns = (int64_t)(limit * 1e9);
+    return KL_OK;
+}

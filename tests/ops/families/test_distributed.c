@@ -1,0 +1,340 @@
+/* test_distributed.c - operations of groups: values in every dtype with four ranks (ranks.h),
+ * shapes, groups that are split, errors of bad input; and a group of one. */
+#include "ops/support/ranks.h"
+
+#include "base/number/dtype.h"
+
+enum { RANKS = 4 };
+
+/* ---- with several ranks ---- */
+
+/* n elements of dtype: element i is f(i, rank), a small number. */
+static struct kl_array *numbers(enum kl_dtype dtype, int n, int of_rank) {
+    float *v = malloc(((size_t)n + 1) * sizeof *v);
+    for (int i = 0; i < n; i++) {
+        int x = (i * 7 + of_rank * 5) % 23;
+        v[i] = (float)(dtype == KL_BOOL ? x % 3 == 0 : kl_dtype_is_signed(dtype) ? x - 11 : x);
+    }
+    struct kl_array *a = array_of(KL_F32, SHAPE(n), v), *out;
+    EXPECT_OK(kl_astype(&out, a, dtype, cpu(), &err));
+    kl_array_release(a);
+    free(v);
+    return out;
+}
+
+/* Both must have the same shape, dtype and bits; takes both. */
+static void expect_same(struct kl_array *got, struct kl_array *want) {
+    expect_shape(got, want->t.ndim, want->t.dims);
+    assert_int_equal(got->t.dtype, want->t.dtype);
+    char *x = values_of(got), *y = values_of(want);
+    const size_t item = kl_dtype_size((enum kl_dtype)want->t.dtype);
+    for (int64_t i = 0; i < want->t.size; i++)
+        if (memcmp(x + (size_t)i * item, y + (size_t)i * item, item))
+            fail_msg("rank %d: element %lld of %lld differs (%s)", rank, (long long)i,
+                     (long long)want->t.size, kl_dtype_name((enum kl_dtype)want->t.dtype));
+    free(x);
+    free(y);
+    kl_array_release(got);
+    kl_array_release(want);
+}
+
+static struct kl_array *fold(kl_binary_fn *f, enum kl_dtype dtype, int n) {
+    struct kl_array *sum = numbers(dtype, n, 0);
+    for (int r = 1; r < n_ranks; r++) {
+        struct kl_array *x = numbers(dtype, n, r), *more;
+        EXPECT_OK(f(&more, sum, x, cpu(), &err));
+        kl_array_release(sum);
+        kl_array_release(x);
+        sum = more;
+    }
+    return sum;
+}
+
+static void reductions(void **state) {
+    static const int sizes[] = {0, 1, 5, 1000, 70001};
+    struct {
+        kl_collective_fn *all;
+        kl_binary_fn *one;
+    } ops[] = {{kl_all_sum, kl_add}, {kl_all_max, kl_maximum}, {kl_all_min, kl_minimum}};
+    for (int d = 0; d < KL_N_DTYPES; d++)
+        for (size_t k = 0; k < 3; k++)
+            for (size_t i = 0; i < 5; i++) {
+                const int n = sizes[i];
+                struct kl_array *x = numbers((enum kl_dtype)d, n, rank), *out;
+                EXPECT_OK(ops[k].all(&out, x, world, cpu(), &err));
+                kl_array_release(x);
+                expect_same(out, fold(ops[k].one, (enum kl_dtype)d, n));
+            }
+}
+
+static void gathers(void **state) {
+    for (int d = 0; d < KL_N_DTYPES; d++)
+        for (int n = 0; n < 2000; n = 3 * n + 1) {
+            struct kl_array *x = numbers((enum kl_dtype)d, n, rank), *out, *want;
+            struct kl_array *all[RANKS];
+            EXPECT_OK(kl_all_gather(&out, x, world, cpu(), &err));
+            for (int r = 0; r < n_ranks; r++) all[r] = numbers((enum kl_dtype)d, n, r);
+            EXPECT_OK(kl_concatenate(&want, all, (size_t)n_ranks, cpu(), &err));
+            for (int r = 0; r < n_ranks; r++) kl_array_release(all[r]);
+            kl_array_release(x);
+            expect_same(out, want);
+        }
+    struct kl_array *x = scalar_of(KL_I32, rank * 10), *out;
+    EXPECT_OK(kl_all_gather(&out, x, world, cpu(), &err));
+    EXPECT_I32(out, SHAPE(4), 0, 10, 20, 30);
+    kl_array_release(x);
+}
+
+static void scatters(void **state) {
+    for (int d = 0; d < KL_N_DTYPES; d++)
+        for (int n = 0; n < 500; n = 3 * n + 1) {
+            const int whole = n * n_ranks;
+            struct kl_array *x = numbers((enum kl_dtype)d, whole, rank), *out, *part;
+            struct kl_array *sum = fold(kl_add, (enum kl_dtype)d, whole);
+            EXPECT_OK(kl_sum_scatter(&out, x, world, cpu(), &err));
+            EXPECT_OK(
+                kl_slice(&part, sum, LIST(rank * n), LIST(rank * n + n), LIST(1), cpu(), &err));
+            kl_array_release(sum);
+            kl_array_release(x);
+            expect_same(out, part);
+        }
+}
+
+static void sends(void **state) {
+    const int next = (rank + 1) % n_ranks, before = (rank + n_ranks - 1) % n_ranks;
+    for (int d = 0; d < KL_N_DTYPES; d++)
+        for (int n = 0; n < 100000; n = 9 * n + 1) {
+            struct kl_array *x = numbers((enum kl_dtype)d, n, rank), *sent, *got, *like;
+            EXPECT_OK(kl_send(&sent, x, next, world, cpu(), &err));
+            EXPECT_OK(kl_recv(&got, LIST(n), d, before, world, cpu(), &err));
+            EXPECT_OK(kl_async_eval((struct kl_array *[]){sent, got}, 2, &err));
+            expect_same(sent, kl_array_retain(x));
+            expect_same(got, numbers((enum kl_dtype)d, n, before));
+            EXPECT_OK(kl_send(&sent, x, before, world, cpu(), &err));
+            EXPECT_OK(kl_async_eval(&sent, 1, &err));
+            EXPECT_OK(kl_recv_like(&like, x, next, world, cpu(), &err));
+            expect_same(like, numbers((enum kl_dtype)d, n, next));
+            kl_array_release(sent);
+            kl_array_release(x);
+        }
+    struct kl_array *x = scalar_of(KL_F32, rank), *sent, *got; /* to itself */
+    EXPECT_OK(kl_send(&sent, x, rank, world, cpu(), &err));
+    EXPECT_OK(kl_async_eval(&sent, 1, &err));
+    EXPECT_OK(kl_recv_like(&got, x, rank, world, cpu(), &err));
+    EXPECT_F32(got, SCALAR, (float)rank);
+    kl_array_release(sent);
+    kl_array_release(x);
+}
+
+/* NaN wins, -0.0 is below +0.0, and all ranks get the same bits; complex numbers by their parts. */
+static void special_values(void **state) {
+    const float mine[] = {rank == 2 ? NAN : 1, rank == 1 ? 0.0f : -0.0f, rank ? 1 : -INFINITY,
+                          rank == 3 ? -NAN : 5};
+    const float pair[] = {rank == 1 ? 3 : 2, (float)-rank, 7, rank == 3 ? NAN : 1};
+    struct kl_array *x = array_of(KL_F32, SHAPE(4), mine), *out;
+    struct kl_array *z = array_of(KL_C64, SHAPE(2), pair);
+    EXPECT_OK(kl_all_max(&out, x, world, cpu(), &err));
+    EXPECT_F32(out, SHAPE(4), NAN, 0.0f, 1, NAN);
+    EXPECT_OK(kl_all_min(&out, x, world, cpu(), &err));
+    EXPECT_F32(out, SHAPE(4), NAN, -0.0f, -INFINITY, NAN);
+    EXPECT_OK(kl_all_max(&out, z, world, cpu(), &err));
+    float *v = values_of(out);
+    assert_true(v[0] == 3 && v[1] == -1 && isnan(v[2]) && isnan(v[3]));
+    free(v);
+    kl_array_release(out);
+    EXPECT_OK(kl_all_min(&out, z, world, cpu(), &err));
+    v = values_of(out);
+    assert_true(v[0] == 2 && v[1] == -3 && isnan(v[2]) && isnan(v[3]));
+    free(v);
+    kl_array_release(out);
+    kl_array_release(z);
+    kl_array_release(x);
+}
+
+/* A longer exchange than MPI counts goes in pieces. */
+void kl_test_mpi_piece(int64_t elements);
+static void pieces(void **state) {
+    kl_test_mpi_piece(7);
+    gathers(state);
+    scatters(state);
+    struct kl_array *x = numbers(KL_F64, 1000, rank), *out, *sent;
+    EXPECT_OK(kl_all_sum(&out, x, world, cpu(), &err));
+    kl_array_release(x);
+    expect_same(out, fold(kl_add, KL_F64, 1000));
+    x = numbers(KL_F64, 100, rank);
+    EXPECT_OK(kl_send(&sent, x, (rank + 1) % n_ranks, world, cpu(), &err));
+    EXPECT_OK(kl_async_eval(&sent, 1, &err));
+    EXPECT_OK(kl_recv_like(&out, x, (rank + n_ranks - 1) % n_ranks, world, cpu(), &err));
+    kl_array_release(x);
+    expect_same(out, numbers(KL_F64, 100, (rank + n_ranks - 1) % n_ranks));
+    expect_same(sent, numbers(KL_F64, 100, rank));
+    kl_test_mpi_piece(INT32_MAX);
+}
+
+/* A lazy graph: what depends on a result, inputs that are strided, inputs that are used again, and
+ * values of a device, which pass through the host. */
+static void lazy_graphs(void **state) {
+    struct kl_array *x = strided(count_up(SHAPE(3, 4))), *sum, *twice, *again, *both;
+    EXPECT_OK(kl_all_sum(&sum, x, world, cpu(), &err));
+    EXPECT_OK(kl_add(&twice, sum, x, cpu(), &err));
+    EXPECT_OK(kl_all_max(&again, twice, world, sim(), &err));
+    EXPECT_OK(kl_add(&both, again, x, sim(), &err));
+    kl_array_release(sum);
+    kl_array_release(twice);
+    kl_array_release(again);
+    kl_array_release(x);
+    EXPECT_I32(both, SHAPE(3, 4), 0, 6, 12, 18, 24, 30, 36, 42, 48, 54, 60, 66);
+}
+
+/* Within one evaluation the order is that of building, whatever the order of arguments. */
+static void order_of_building(void **state) {
+    enum { N = 12 };
+    struct kl_array *out[N], *turned[N];
+    for (int i = 0; i < N; i++) {
+        struct kl_array *x = scalar_of(KL_I32, i + rank);
+        EXPECT_OK((i % 2 ? kl_all_max : kl_all_sum)(&out[i], x, world, cpu(), &err));
+        kl_array_release(x);
+    }
+    for (int i = 0; i < N; i++) turned[i] = out[(i * 5 + rank) % N];
+    EXPECT_OK(kl_eval(turned, N, &err));
+    for (int i = 0; i < N; i++) EXPECT_I32(out[i], SCALAR, i % 2 ? i + n_ranks - 1 : 4 * i + 6);
+}
+
+static void splits(void **state) {
+    struct kl_group *half, *turned, *alone;
+    struct kl_array *x = scalar_of(KL_I32, 1 << rank), *out;
+    EXPECT_OK(kl_group_split(world, rank % 2, -1, &half, &err));
+    assert_int_equal(kl_group_size(half), 2);
+    assert_int_equal(kl_group_rank(half), rank / 2);
+    EXPECT_OK(kl_all_sum(&out, x, half, cpu(), &err));
+    EXPECT_I32(out, SCALAR, rank % 2 ? 10 : 5);
+    EXPECT_OK(kl_group_split(world, 0, n_ranks - rank, &turned, &err));
+    assert_int_equal(kl_group_rank(turned), n_ranks - 1 - rank);
+    EXPECT_OK(kl_all_gather(&out, x, turned, cpu(), &err));
+    EXPECT_I32(out, SHAPE(4), 8, 4, 2, 1);
+    EXPECT_OK(kl_group_split(half, rank, 0, &alone, &err));
+    assert_int_equal(kl_group_size(alone), 1);
+    EXPECT_OK(kl_all_sum(&out, x, alone, cpu(), &err));
+    EXPECT_I32(out, SCALAR, 1 << rank);
+    /* Lazy work keeps its group. */
+    EXPECT_OK(kl_all_max(&out, x, half, cpu(), &err));
+    kl_group_release(half);
+    kl_group_release(turned);
+    kl_group_release(alone);
+    EXPECT_I32(out, SCALAR, rank % 2 ? 8 : 4);
+    out = NULL;
+    kl_array_release(x);
+    struct kl_error *err = NULL;
+    assert_int_equal(kl_group_split(world, -1, 0, &half, &err), KL_EARG);
+    kl_error_release(err);
+}
+
+static void bad_input_of_ranks(void **state) {
+    struct kl_array *out, *x = count_up(SHAPE(6)), *none = scalar_of(KL_F32, 1);
+    EXPECT_FAIL(KL_ESHAPE, kl_sum_scatter(&out, x, world, cpu(), &err));
+    EXPECT_FAIL(KL_ESHAPE, kl_sum_scatter(&out, none, world, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_send(&out, x, n_ranks, world, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_send(&out, x, -1, world, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_recv(&out, LIST(2), KL_F32, n_ranks, world, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_recv_like(&out, x, -1, world, cpu(), &err));
+    EXPECT_FAIL(KL_ESHAPE, kl_recv(&out, LIST(-2), KL_F32, 0, world, cpu(), &err));
+    EXPECT_FAIL(KL_EDTYPE, kl_recv(&out, LIST(2), 99, 0, world, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_all_sum(&out, x, world, NULL, &err));
+    EXPECT_FAIL(KL_EARG, kl_all_sum(&out, NULL, world, cpu(), &err));
+    kl_array_release(none);
+    kl_array_release(x);
+}
+
+/* A failed input of one rank fails what depends on it on all, with its cause; the group goes on. */
+static void failed_inputs(void **state) {
+    for (int bad = 0; bad < n_ranks; bad++) {
+        struct kl_array *x = count_up(SHAPE(5)), *at = scalar_of(KL_I32, rank >= bad ? 99 : 2);
+        struct kl_array *picked, *sum, *good, *after;
+        char text[64];
+        EXPECT_OK(kl_take_axis(&picked, x, at, 0, cpu(), &err));
+        EXPECT_OK(kl_all_sum(&sum, picked, world, cpu(), &err));
+        EXPECT_OK(kl_all_sum(&good, x, world, cpu(), &err));
+        EXPECT_OK(kl_add(&after, sum, x, cpu(), &err));
+        EXPECT_OK(kl_async_eval((struct kl_array *[]){after, good}, 2, &err));
+        snprintf(text, sizeof text, rank == bad ? "take: index 99" : "rank %d: take: index 99",
+                 bad);
+        expect_eval_fails(after, KL_EINDEX, text);
+        expect_eval_fails(sum, KL_EINDEX, text);
+        EXPECT_I32(good, SHAPE(5), 0, 4, 8, 12, 16);
+        kl_array_release(picked);
+        kl_array_release(at);
+        kl_array_release(x);
+    }
+}
+
+static void failed_sends(void **state) {
+    struct kl_array *x = count_up(SHAPE(5)), *at = scalar_of(KL_I32, 99), *bad, *out;
+    EXPECT_OK(kl_take_axis(&bad, x, at, 0, cpu(), &err));
+    if (rank == 1) {
+        EXPECT_OK(kl_send(&out, bad, 2, world, cpu(), &err));
+        expect_eval_fails(out, KL_EINDEX, "take: index 99");
+        EXPECT_OK(kl_send(&out, x, 2, world, cpu(), &err));
+        EXPECT_I32(out, SHAPE(5), 0, 1, 2, 3, 4);
+    } else if (rank == 2) {
+        EXPECT_OK(kl_recv(&out, NULL, 0, KL_I32, 1, world, cpu(), &err));
+        expect_eval_fails(out, KL_EINDEX, "rank 1: take: index 99");
+        EXPECT_OK(kl_recv_like(&out, x, 1, world, cpu(), &err));
+        EXPECT_I32(out, SHAPE(5), 0, 1, 2, 3, 4);
+    }
+    kl_array_release(bad);
+    kl_array_release(at);
+    kl_array_release(x);
+}
+
+/* ---- alone ---- */
+
+static void group_of_one(void **state) {
+    struct kl_group *g, *part;
+    struct kl_array *out, *x = count_up(SHAPE(3));
+    kl_collective_fn *const all[] = {kl_all_sum, kl_all_max, kl_all_min, kl_all_gather,
+                                     kl_sum_scatter};
+    EXPECT_OK(kl_distributed_init(&g, false, "any", &err));
+    assert_int_equal(kl_group_size(g), 1);
+    assert_int_equal(kl_group_rank(g), 0);
+    EXPECT_OK(kl_group_split(g, 3, 1, &part, &err));
+    assert_int_equal(kl_group_size(part), 1);
+    for (int i = 0; i < 5; i++) {
+        EXPECT_OK(all[i](&out, x, i % 2 ? part : NULL, cpu(), &err));
+        EXPECT_I32(out, SHAPE(3), 0, 1, 2);
+    }
+    EXPECT_FAIL(KL_EARG, kl_send(&out, x, 0, g, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_recv_like(&out, x, 0, NULL, cpu(), &err));
+    kl_group_release(part);
+    kl_group_release(g);
+    kl_array_release(x);
+}
+
+static void names_of_backends(void **state) {
+    struct kl_group *out;
+    EXPECT_FAIL(KL_EARG, kl_distributed_init(&out, false, "pigeons", &err));
+    EXPECT_FAIL(KL_EGROUP, kl_distributed_init(&out, true, "ring", &err));
+    EXPECT_FAIL(KL_EGROUP, kl_distributed_init(&out, true, "nccl", &err));
+    assert_false(kl_group_available("ring"));
+    assert_false(kl_group_available("jaccl"));
+    assert_false(kl_group_available("pigeons"));
+    assert_int_equal(kl_group_available(NULL), kl_group_available("mpi"));
+}
+
+int main(void) {
+    const struct CMUnitTest of_ranks[] = {
+        cmocka_unit_test(reductions),     cmocka_unit_test(gathers),
+        cmocka_unit_test(scatters),       cmocka_unit_test(sends),
+        cmocka_unit_test(special_values), cmocka_unit_test(pieces),
+        cmocka_unit_test(lazy_graphs),    cmocka_unit_test(order_of_building),
+        cmocka_unit_test(splits),         cmocka_unit_test(bad_input_of_ranks),
+        cmocka_unit_test(failed_inputs),  cmocka_unit_test(failed_sends),
+    };
+    const struct CMUnitTest alone[] = {
+        cmocka_unit_test(names_of_backends),
+        cmocka_unit_test(group_of_one),
+    };
+    int status;
+    if (starts_ranks(RANKS, &status)) return status;
+    if (is_a_rank()) return cmocka_run_group_tests(of_ranks, join_ranks, NULL);
+    return cmocka_run_group_tests(alone, NULL, NULL);
+}
