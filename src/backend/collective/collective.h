@@ -41,6 +41,7 @@ struct kl_group {
     struct kl_mutex split_mu;   /* held by a thread that splits the group, before the lock */
     int64_t n_splits;           /* guarded by split_mu */
     struct kl_error *broken;    /* owned; NULL: it works; under the lock */
+    int64_t ends_at;            /* when what is pending fails, once the group is broken */
     bool lost_exchange;         /* one of its exchanges was given up; under the lock */
     struct kl_group *next;      /* in the list of groups; under the lock */
 };
@@ -122,8 +123,11 @@ void kl_progress_each(void (*f)(struct kl_request *r, void *arg), void *arg);
 /* ---- group.c: under the lock ---- */
 int kl_group_new(struct kl_group **out, struct kl_comm *comm, const int *process, uint64_t id,
                  struct kl_error **err);
-/* The group is broken from now on, with e (taken). tells: the other ranks are told. */
-void kl_group_break(struct kl_group *g, struct kl_error *e, bool tells);
+/* The group is broken from now on, with e (taken), and all that is pending fails. The other ranks
+ * are told. */
+void kl_group_break(struct kl_group *g, struct kl_error *e);
+/* Fails what is still pending in groups that others broke a moment ago. */
+void kl_groups_end_broken(int64_t now);
 void kl_group_on_message(int from, const struct kl_control_message *m, const char *text);
 void kl_group_on_lost(int process, const char *why);
 /* The control connections of all groups; NULL before they are made. */

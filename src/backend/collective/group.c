@@ -114,17 +114,41 @@ static void fail_of_group(struct kl_request *r, void *arg) {
     if (r->group == b->group) kl_request_fail(r, r->own ? r->own : b->why);
 }
 
-void kl_group_break(struct kl_group *g, struct kl_error *e, bool tells) {
+/* Without a rank that is lost, exchanges that it has done its part of can still be completed: they
+ * get this long. */
+static int64_t grace(void) {
+    const int64_t most = 200000000, part = kl_collective_limit_ns / 8;
+    return part < most ? part : most;
+}
+
+/* New operations fail from now on, with e (taken). */
+static void doom(struct kl_group *g, struct kl_error *e, int64_t ends_at) {
     if (g->broken) {
         kl_error_release(e);
+        if (ends_at < g->ends_at) g->ends_at = ends_at;
         return;
     }
     g->broken = e;
-    kl_progress_each(fail_of_group, &(struct breaking){g, e});
+    g->ends_at = ends_at;
+}
+
+static void fail_pending(struct kl_group *g) {
+    kl_progress_each(fail_of_group, &(struct breaking){g, g->broken});
+    g->ends_at = INT64_MAX;
+}
+
+void kl_group_break(struct kl_group *g, struct kl_error *e) {
     const struct kl_control_message m = {
         .kind = KL_CONTROL_BROKEN, .code = e->code, .group = g->id};
-    for (int i = 0; tells && i < g->size; i++)
+    for (int i = 0; !g->broken && i < g->size; i++)
         if (i != g->rank) kl_control_send(kl_group_control, g->process[i], &m, e->message);
+    doom(g, e, 0);
+    fail_pending(g);
+}
+
+void kl_groups_end_broken(int64_t now) {
+    for (struct kl_group *g = groups; g; g = g->next)
+        if (g->broken && now >= g->ends_at) fail_pending(g);
 }
 
 static int rank_of(const struct kl_group *g, int process) {
@@ -138,8 +162,8 @@ void kl_group_on_lost(int process, const char *why) {
         const int rank = rank_of(g, process);
         if (rank < 0) continue;
         struct kl_error_info info = {.code = KL_EGROUP};
-        kl_group_break(g, kl_error_new(&info, "rank %d of the group was lost: %s", rank, why),
-                       false);
+        doom(g, kl_error_new(&info, "rank %d of the group was lost: %s", rank, why),
+             kl_clock_ns() + grace());
     }
 }
 
@@ -192,7 +216,7 @@ void kl_group_on_message(int from, const struct kl_control_message *m, const cha
     switch (m->kind) {
     case KL_CONTROL_ENDS: kl_group_n_ended++; break;
     case KL_CONTROL_BROKEN:
-        if (g) kl_group_break(g, error_of(m, rank_of(g, from), text), false);
+        if (g) doom(g, error_of(m, rank_of(g, from), text), kl_clock_ns() + grace());
         break;
     default: keep_note(from, m, text); /* perhaps of a group that is not made here yet */
     }

@@ -6,6 +6,7 @@
 #include "backend/collective/mpi.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 
 #include "backend/collective/clock.h"
@@ -275,6 +276,15 @@ bool kl_mpi_available(const char **why) {
     return kl_mpi_library(why) != NULL;
 }
 
+/* When a process dies, the launcher of MPICH tells the others by a signal that would end them. A
+ * program that wants that signal has a handler. */
+static void keep_from_signal(void) {
+    struct sigaction now;
+    if (strcmp(mpi->abi, "MPICH") == 0 && !sigaction(SIGUSR1, NULL, &now) &&
+        now.sa_handler == SIG_DFL)
+        (void)signal(SIGUSR1, SIG_IGN);
+}
+
 bool kl_mpi_is_initialised(void) {
     const char *why;
     const struct kl_mpi *m = kl_mpi_library(&why);
@@ -298,6 +308,7 @@ static int initialise(struct kl_error **err) {
     if (is_ours) {
         (void)mpi->comm_return_errors(mpi->world);
         (void)mpi->comm_return_errors(mpi->self);
+        keep_from_signal();
     }
     if (level < KL_MPI_THREAD_SERIALIZED)
         return kl_fail(err, KL_EGROUP,

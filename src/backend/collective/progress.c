@@ -100,6 +100,7 @@ bool kl_progress_poll(void) {
     const int64_t now = kl_clock_ns();
     kl_control_poll(progress.control);
     for (struct kl_queue *q = progress.queues; q; q = q->next) advance_queue(q, &done, now);
+    kl_groups_end_broken(now);
     kl_mutex_unlock(&progress.mu);
     settle(&done);
     atomic_store(&progress.polling, false);

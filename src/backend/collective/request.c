@@ -272,7 +272,7 @@ static void begin(struct kl_request *r, int64_t now) {
     struct kl_comm *c = r->group->comm;
     r->state = KL_REQUEST_RUNS;
     r->since = now;
-    if (c->engine->start(c, &r->x, &e)) kl_group_break(r->group, e, true);
+    if (c->engine->start(c, &r->x, &e)) kl_group_break(r->group, e);
 }
 
 static void begin_check(struct kl_request *r, int64_t now) {
@@ -282,7 +282,7 @@ static void begin_check(struct kl_request *r, int64_t now) {
     r->since = now;
     r->check.kind = KL_EXCHANGE_WORDS;
     memcpy(r->check.words, r->x.words, sizeof r->check.words);
-    if (c->engine->start(c, &r->check, &e)) kl_group_break(r->group, e, true);
+    if (c->engine->start(c, &r->check, &e)) kl_group_break(r->group, e);
 }
 
 /* Keeps what the request needs of its task, which ends with the launch. */
@@ -363,13 +363,11 @@ static void conclude(struct kl_request *r, int64_t now) {
 static void check_limit(struct kl_request *r, int64_t now) {
     if (now - r->since <= kl_collective_limit_ns) return;
     struct kl_error_info info = {.code = KL_EGROUP, .op = kl_op_name(r->op)};
-    kl_group_break(r->group,
-                   kl_error_new(&info,
-                                "%s: number %lld of the group was not done within %g s "
-                                "(KEEL_DIST_TIMEOUT): not all ranks took part",
-                                kl_op_name(r->op), (long long)r->number,
-                                (double)kl_collective_limit_ns / 1e9),
-                   true);
+    kl_group_break(r->group, kl_error_new(&info,
+                                          "%s: number %lld of the group was not done within %g s "
+                                          "(KEEL_DIST_TIMEOUT): not all ranks took part",
+                                          kl_op_name(r->op), (long long)r->number,
+                                          (double)kl_collective_limit_ns / 1e9));
 }
 
 /* Asks the engine about x. true: it is done, and the ranks do the same. */
@@ -385,7 +383,7 @@ static bool is_over(struct kl_request *r, struct kl_exchange *x) {
     }
     if (!rc && !e) return done;
     if (done) r->state = KL_REQUEST_ASKS; /* nothing of it is under way */
-    kl_group_break(r->group, e ? e : kl_error_static(rc), true);
+    kl_group_break(r->group, e ? e : kl_error_static(rc));
     return false;
 }
 

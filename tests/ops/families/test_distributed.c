@@ -1,4 +1,4 @@
-/* test_distributed.c - operations of groups: values in every dtype with four ranks (ranks.h),
+/* test_distributed.c - operations of groups: values in every dtype with four ranks (launcher.h),
  * shapes, groups that are split, errors of bad input; and a group of one. */
 #include "ops/support/ranks.h"
 

@@ -1,0 +1,88 @@
+/* launcher.h - tests of several processes. A test program for which KEEL_TEST_MPI names a launcher
+ * (open_mpi, mpich) starts itself again with it, as several ranks, each of which then runs the same
+ * cases; so the cases of all ranks call the operations of groups together. A launcher that is not
+ * installed skips the test, by its name, unless KEEL_TEST_REQUIRED=1 makes that a failure. */
+#pragma once
+#include "support.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct launcher {
+    const char *name, *command;
+    const char *args[12]; /* the number of ranks follows, */
+    const char *with[4];  /* then these, and the program */
+};
+/* MPICH's launcher kills the process groups of all ranks when one dies, whatever it is told, so
+ * each rank has a session of its own. */
+static const struct launcher launchers[] = {
+    {"open_mpi", "mpirun.openmpi", {"--oversubscribe", "--enable-recovery", "-n"}, {NULL}},
+    {"mpich", "mpiexec.mpich", {"-disable-auto-cleanup", "-n"}, {"setsid", "-w"}},
+};
+
+/* Whether the command is in a folder of PATH. */
+static inline bool is_there(const char *command) {
+    char text[256];
+    snprintf(text, sizeof text, "command -v %s >/dev/null", command);
+    return system(text) == 0;
+}
+
+static inline void become(const struct launcher *l, const char *self, const char *ranks) {
+    const char *argv[20];
+    int n = 0;
+    argv[n++] = l->command;
+    for (int i = 0; l->args[i]; i++) argv[n++] = l->args[i];
+    argv[n++] = ranks;
+    for (int i = 0; l->with[i]; i++) argv[n++] = l->with[i];
+    argv[n++] = self;
+    argv[n] = NULL;
+    setenv("KEEL_TEST_RANKS", ranks, 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    execvp(l->command, (char **)(uintptr_t)argv);
+    _exit(127);
+}
+
+/* Starts this program with the launcher; its exit status. */
+static inline int launch(const struct launcher *l, int ranks) {
+    char self[4096] = "", count[12];
+    assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    snprintf(count, sizeof count, "%d", ranks);
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) become(l, self, count);
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0) continue;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+enum { NOT_RUN = 77 }; /* the exit status by which CTest knows that a test was skipped */
+
+/* The launcher of this name. NULL: it is not installed, and the test ends with *status. */
+static inline const struct launcher *launcher_named(const char *name, int *status) {
+    const char *required = getenv("KEEL_TEST_REQUIRED");
+    *status = 1;
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        const struct launcher *l = &launchers[i];
+        if (strcmp(l->name, name) != 0) continue;
+        if (is_there(l->command)) return l;
+        printf("NOT RUN: %s is not installed (%s)\n", name, l->command);
+        *status = required && strcmp(required, "1") == 0 ? 1 : NOT_RUN;
+    }
+    return NULL;
+}
+
+/* Whether the program is to start ranks; then *status is what it ends with. */
+static inline bool starts_ranks(int ranks, int *status) {
+    const char *name = getenv("KEEL_TEST_MPI");
+    if (!name || getenv("KEEL_TEST_RANKS")) return false;
+    const struct launcher *l = launcher_named(name, status);
+    if (l) *status = launch(l, ranks);
+    return true;
+}
+
+static inline bool is_a_rank(void) {
+    return getenv("KEEL_TEST_RANKS") != NULL;
+}
