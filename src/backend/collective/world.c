@@ -44,8 +44,9 @@ bool kl_group_available(const char *backend) {
 static int check_name(const char *name, struct kl_error **err) {
     for (int i = 0; i < N_NAMES; i++)
         if (strcmp(name, engine_names[i]) == 0) return KL_OK;
-    return kl_fail(err, KL_EARG,
-                   "the backend is '%.64s', but must be one of any, mpi, nccl, ring, jaccl", name);
+    return kl_fail(
+        err, KL_EARG,
+        "the backend is '%.64s', but must be one of 'any', 'mpi', 'nccl', 'ring', 'jaccl'", name);
 }
 
 /* ---- several processes ---- */
