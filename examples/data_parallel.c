@@ -3,8 +3,8 @@
  *
  *     mpirun -n 4 data_parallel [STEPS]
  *
- * Without a launcher it is one process with all of the data, and does the same. The exit status is 0
- * when the loss has fallen and all processes have the same weights. */
+ * Without a launcher it is one process with all of the data, and does the same. The exit status is
+ * 0 when the loss has fallen and all processes have the same weights. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
