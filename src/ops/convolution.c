@@ -17,10 +17,6 @@ typedef struct kl_convolution_params params;
 enum {
     MOST_IN_GROUP = 8, /* input channels of a group for which the CPU has a direct gradient */
     MOST_FEW = 4,      /* the same on devices where there is one group */
-    /* On the CPU, with MANY_POSITIONS or more, the gradient of a weight of at most MOST_TAPS taps
-     * is computed by matrix products. */
-    MANY_POSITIONS = 1 << 15,
-    MOST_TAPS = 64
 };
 
 /* The extent of the input with zeros between its elements. */
@@ -251,8 +247,7 @@ int kl_conv_transpose(struct kl_array **out, struct kl_array *x, struct kl_array
 
 /* ---- gradients ---- */
 
-/* Puts a 64-bit number of elements into *to. */
-static int as_padding(int *to, int64_t n, struct kl_error **err) {
+int kl_as_padding(int *to, int64_t n, struct kl_error **err) {
     if (n < -INT32_MAX || n > INT32_MAX)
         return kl_fail(err, KL_ELIMIT, "the gradient needs padding of %lld elements", (long long)n);
     *to = (int)n;
@@ -294,8 +289,8 @@ struct kl_array *kl_convolution_input_gradient(struct kl_terms *t, const struct 
                       given = dilated(g->t.dims[1 + i], p->stride[i]);
         q.stride[i] = p->input_dilation[i];
         q.input_dilation[i] = p->stride[i];
-        t->rc = as_padding(&q.low[i], reach - 1 - p->low[i], t->err);
-        if (!t->rc) t->rc = as_padding(&q.high[i], there - given + p->low[i], t->err);
+        t->rc = kl_as_padding(&q.low[i], reach - 1 - p->low[i], t->err);
+        if (!t->rc) t->rc = kl_as_padding(&q.high[i], there - given + p->low[i], t->err);
     }
     int perm[KL_MAX_SPATIAL + 3] = {0, n + 2}; /* (g, o / g, k, c / g) to (g, c / g, k, o / g) */
     for (int i = 0; i < n; i++) perm[2 + i] = 2 + i;
@@ -342,80 +337,6 @@ static struct kl_array *channels_as_batch_gradient(struct kl_terms *t, const str
     return KL_TERM(t, kl_convolution(&t->made, left, right, q, t->s, t->err));
 }
 
-/* Whether a sum over all positions is long, so that kl_matmul, which keeps its digits and packs its
- * operands, is better than a convolution with the cotangent as kernel. */
-static bool by_products(const struct kl_vjp *v, const params *p) {
-    const struct kl_array *w = v->in[1], *g = v->cotangent[0];
-    const int o = g->t.dims[p->ndim + 1];
-    int64_t taps = 1;
-    for (int i = 0; i < p->ndim; i++) {
-        taps *= w->t.dims[1 + i];
-        if (p->input_dilation[i] != 1 || p->low[i] < 0) return false;
-    }
-    return is_cpu(v) && p->groups == 1 && taps <= MOST_TAPS && g->t.size / o > MANY_POSITIONS &&
-           g->t.size / o <= INT32_MAX;
-}
-
-/* x with the padding that the positions of g see. */
-static struct kl_array *padded(struct kl_terms *t, const struct kl_vjp *v, const params *p) {
-    int axes[KL_MAX_SPATIAL], low[KL_MAX_SPATIAL], high[KL_MAX_SPATIAL];
-    const struct kl_array *x = v->in[0], *w = v->in[1], *g = v->cotangent[0];
-    const size_t n = (size_t)p->ndim;
-    for (int i = 0; i < p->ndim; i++) {
-        const int64_t seen = (g->t.dims[1 + i] - 1) * (int64_t)p->stride[i] +
-                             (w->t.dims[1 + i] - 1) * (int64_t)p->dilation[i] + 1,
-                      more = seen - p->low[i] - x->t.dims[1 + i];
-        axes[i] = 1 + i;
-        low[i] = p->low[i];
-        if (!t->rc) t->rc = as_padding(&high[i], more > 0 ? more : 0, t->err);
-    }
-    struct kl_array *zero = kl_term_number(t, 0, (enum kl_dtype)x->t.dtype);
-    return KL_TERM(
-        t, kl_pad(&t->made, v->in[0], axes, n, low, n, high, n, zero, "constant", t->s, t->err));
-}
-
-/* The elements of x that the taps of a row of the kernel see, side by side: (positions, taps * c).
- * start says where the first tap begins. */
-static struct kl_array *columns_of_row(struct kl_terms *t, const struct kl_vjp *v, const params *p,
-                                       struct kl_array *x, int *start) {
-    const int n = p->ndim, taps = v->in[1]->t.dims[n];
-    struct kl_array *seen[MOST_TAPS], *all = NULL;
-    int step[KL_MAX_SPATIAL + 2];
-    struct kl_shape part = kl_shape_of(v->cotangent[0]);
-    part.dims[n + 1] = v->in[1]->t.dims[n + 1];
-    step[0] = step[n + 1] = 1;
-    for (int i = 0; i < n; i++) step[1 + i] = p->stride[i];
-    for (int tap = 0; tap < taps; tap++) {
-        start[n] = tap * p->dilation[n - 1];
-        seen[p->flip ? taps - 1 - tap : tap] =
-            KL_TERM(t, kl_slice_to(&t->made, x, start, step, part.dims, t->err));
-    }
-    all = KL_TERM(t, kl_concatenate_axis(&t->made, seen, (size_t)taps, -1, t->s, t->err));
-    return KL_TERM(t, kl_flatten(&t->made, all, 0, -2, t->s, t->err));
-}
-
-/* For each row of the kernel the product of the cotangent with what the row sees. */
-static struct kl_array *weight_gradient_by_products(struct kl_terms *t, const struct kl_vjp *v,
-                                                    const params *p) {
-    const struct kl_array *w = v->in[1];
-    const int n = p->ndim;
-    struct kl_array *x = padded(t, v, p), *part[MOST_TAPS];
-    struct kl_array *g = KL_TERM(t, kl_flatten(&t->made, v->cotangent[0], 0, -2, t->s, t->err));
-    g = KL_TERM(t, kl_swapaxes(&t->made, g, 0, 1, t->s, t->err));
-    int rows = 1, start[KL_MAX_SPATIAL + 2] = {0};
-    if (t->rc) return NULL;
-    for (int i = 0; i < n - 1; i++) rows *= w->t.dims[1 + i];
-    for (int row = 0; row < rows; row++) {
-        for (int i = n - 2, left = row; i >= 0; left /= w->t.dims[1 + i--])
-            start[1 + i] = left % w->t.dims[1 + i] * p->dilation[i];
-        struct kl_array *columns = columns_of_row(t, v, p, x, start);
-        part[p->flip ? rows - 1 - row : row] =
-            KL_TERM(t, kl_matmul(&t->made, g, columns, t->s, t->err));
-    }
-    struct kl_array *all = KL_TERM(t, kl_stack_axis(&t->made, part, (size_t)rows, 1, t->s, t->err));
-    return KL_TERM(t, kl_reshape_to(&t->made, all, w->t.ndim, w->t.dims, t->s, t->err));
-}
-
 static struct kl_array *weight_gradient(struct kl_terms *t, const struct kl_vjp *v,
                                         const params *p) {
     const struct kl_array *x = v->in[0], *w = v->in[1], *g = v->cotangent[0];
@@ -424,7 +345,7 @@ static struct kl_array *weight_gradient(struct kl_terms *t, const struct kl_vjp 
     if (by_operation(v, p))
         return KL_TERM(t, kl_convolution_backward(&t->made, v->in[0], v->cotangent[0], p,
                                                   w->t.dims + 1, t->s, t->err));
-    if (by_products(v, p)) return weight_gradient_by_products(t, v, p);
+    if (is_cpu(v) && kl_by_products(v, p)) return kl_weight_gradient_by_products(t, v, p);
     q.flip = false;
     for (int i = 0; i < n && !t->rc; i++) {
         const int64_t reach = ((int64_t)w->t.dims[1 + i] - 1) * p->dilation[i],
@@ -432,7 +353,7 @@ static struct kl_array *weight_gradient(struct kl_terms *t, const struct kl_vjp 
                       given = dilated(g->t.dims[1 + i], p->stride[i]);
         q.stride[i] = p->dilation[i];
         q.dilation[i] = p->stride[i];
-        t->rc = as_padding(&q.high[i], reach + given - there - p->low[i], t->err);
+        t->rc = kl_as_padding(&q.high[i], reach + given - there - p->low[i], t->err);
     }
     if (t->rc) return NULL;
     struct kl_array *grad = channels_as_batch_gradient(t, v, &q);

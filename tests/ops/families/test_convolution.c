@@ -206,6 +206,34 @@ static void few_outputs(void **state) {
     }
 }
 
+/* Weights with many channels on both sides, whose gradient is computed by products: of views of the
+ * padded input where its padding is small and nothing has a stride, else of copies. */
+static void wide_weights(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_F64, KL_BF16};
+    struct drawn d;
+    seed = 13;
+    for (int done = 0; done < 60;) {
+        if (!draw_shapes(&d, 14, 1)) continue;
+        const bool plain = draw(3) > 0;
+        int64_t positions = d.n;
+        d.p.groups = 1;
+        d.c = PICK(32, 33, 40);
+        d.o = PICK(32, 35);
+        for (int i = 0; i < d.p.ndim; i++) {
+            if (plain) {
+                d.p.stride[i] = d.p.dilation[i] = d.p.input_dilation[i] = 1;
+                d.p.flip = false;
+                d.k[i] = d.p.ndim == 3 ? PICK(1, 2) : PICK(1, 2, 3);
+                d.p.low[i] = PICK(0, 0, 1);
+                d.p.high[i] = PICK(0, 1, -1);
+                d.out[i] = d.in[i] + d.p.low[i] + d.p.high[i] - d.k[i] + 1;
+            }
+            positions = d.out[i] > 0 ? positions * d.out[i] : 0;
+        }
+        if (positions > 64 && positions < 600) check(&d, dtypes[done++ % 3]);
+    }
+}
+
 /* Many channels and large kernels are added in parts; blocks have several tiles and edges. */
 static void parts(void **state) {
     static const struct drawn cases[] = {
@@ -548,6 +576,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(golden),
                                        cmocka_unit_test(random_shapes),
                                        cmocka_unit_test(few_outputs),
+                                       cmocka_unit_test(wide_weights),
                                        cmocka_unit_test(parts),
                                        cmocka_unit_test(empty),
                                        cmocka_unit_test(tangents),
