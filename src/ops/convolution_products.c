@@ -10,35 +10,45 @@ typedef struct kl_convolution_params params;
 
 enum {
     /* The gradient of a weight of at most MOST_TAPS taps is computed so with more positions than
-     * MANY, and with more than FEWER where both operands have WIDE channels or more. */
+     * MANY, and with more than FEWER where both operands have WIDE channels or more, or the
+     * cotangent has and a kernel of at most FEW_ROWS, for each of which it is packed, needs no
+     * copies. */
     MANY_POSITIONS = 1 << 15,
     FEWER_POSITIONS = 64,
     WIDE = 32,
+    FEW_ROWS = 3,
     MOST_TAPS = 64
 };
 
+/* Whether a tap's elements are those of the first tap, moved along the padded input, if the
+ * cotangent gets zeros where that has padding. */
+static bool is_plain(const params *p) {
+    for (int i = 0; i < p->ndim; i++)
+        if (p->stride[i] != 1 || p->dilation[i] != 1) return false;
+    return !p->flip;
+}
+
 bool kl_by_products(const struct kl_vjp *v, const params *p) {
     const struct kl_array *w = v->in[1], *g = v->cotangent[0];
-    const int o = g->t.dims[p->ndim + 1];
-    const bool wide = o >= WIDE && w->t.dims[p->ndim + 1] >= WIDE;
+    const int n = p->ndim, o = g->t.dims[n + 1];
     int64_t taps = 1;
-    for (int i = 0; i < p->ndim; i++) {
+    for (int i = 0; i < n; i++) {
         taps *= w->t.dims[1 + i];
         if (p->input_dilation[i] != 1 || p->low[i] < 0) return false;
     }
+    const bool few = is_plain(p) && taps <= FEW_ROWS * (int64_t)w->t.dims[n],
+               wide = o >= WIDE && (w->t.dims[n + 1] >= WIDE || few);
     return p->groups == 1 && taps <= MOST_TAPS &&
            g->t.size / o > (wide ? FEWER_POSITIONS : MANY_POSITIONS) && g->t.size / o <= INT32_MAX;
 }
 
-/* Whether a tap's elements are those of the first tap, moved along the padded input x: without
- * strides and dilations, if the cotangent gets zeros where x has padding. A fifth more positions
- * take as long as copies. */
+/* Whether the elements that taps see are views of the padded input x. A fifth more positions take
+ * as long as copies. */
 static bool by_shifts(const struct kl_vjp *v, const params *p, const struct kl_array *x) {
     const struct kl_array *g = v->cotangent[0];
-    const int c = v->in[1]->t.dims[p->ndim + 1], o = g->t.dims[p->ndim + 1];
-    for (int i = 0; i < p->ndim; i++)
-        if (p->stride[i] != 1 || p->dilation[i] != 1) return false;
-    return !p->flip && x->t.size / c <= g->t.size / o * 6 / 5 && x->t.size / c <= INT32_MAX;
+    const int64_t positions = g->t.size / g->t.dims[p->ndim + 1],
+                  padded = x->t.size / x->t.dims[p->ndim + 1];
+    return is_plain(p) && padded <= positions * 6 / 5 && padded <= INT32_MAX;
 }
 
 /* The cotangent with zeros where x has padding, and its positions up to the last one of its own:

@@ -217,7 +217,7 @@ static void wide_weights(void **state) {
         const bool plain = draw(3) > 0;
         int64_t positions = d.n;
         d.p.groups = 1;
-        d.c = PICK(32, 33, 40);
+        d.c = PICK(32, 33, 40, 3, 8);
         d.o = PICK(32, 35);
         for (int i = 0; i < d.p.ndim; i++) {
             if (plain) {
