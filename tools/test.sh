@@ -76,8 +76,9 @@ stage() {
 }
 
 sanitizer_build() { # PRESET VARIANTS-IN-FULL: builds, and names the variants of the CPU's kernels in it
-    if [ "$mode" = full ]; then export KEEL_CPU_VARIANTS=$2; fi
-    tools/build.sh "$1" &&
+    local variants=
+    [ "$mode" = full ] && variants=$2
+    KEEL_CPU_VARIANTS=$variants tools/build.sh "$1" &&
         echo "kernels of the CPU: $(sed -n 's/^KEEL_CPU_KERNELS:INTERNAL=//p' "build/$1/CMakeCache.txt")"
 }
 
