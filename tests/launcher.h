@@ -11,14 +11,15 @@
 
 struct launcher {
     const char *name, *command;
-    const char *args[12]; /* the number of ranks follows, */
-    const char *with[4];  /* then these, and the program */
+    const char *args[4]; /* the number of ranks follows */
+    const char *goes_on; /* lets the others live when a rank dies; its exit status says nothing */
+    const char *with[4]; /* before the program, where the others are to live */
 };
 /* MPICH's launcher kills the process groups of all ranks when one dies, whatever it is told, so
  * each rank has a session of its own. */
 static const struct launcher launchers[] = {
-    {"open_mpi", "mpirun.openmpi", {"--oversubscribe", "--enable-recovery", "-n"}, {NULL}},
-    {"mpich", "mpiexec.mpich", {"-disable-auto-cleanup", "-n"}, {"setsid", "-w"}},
+    {"open_mpi", "mpirun.openmpi", {"--oversubscribe"}, "--enable-recovery", {NULL}},
+    {"mpich", "mpiexec.mpich", {NULL}, "-disable-auto-cleanup", {"setsid", "-w"}},
 };
 
 /* Whether the command is in a folder of PATH. */
@@ -28,13 +29,16 @@ static inline bool is_there(const char *command) {
     return system(text) == 0;
 }
 
-static inline void become(const struct launcher *l, const char *self, const char *ranks) {
+static inline void become(const struct launcher *l, const char *self, const char *ranks,
+                          bool goes_on) {
     const char *argv[20];
     int n = 0;
     argv[n++] = l->command;
     for (int i = 0; l->args[i]; i++) argv[n++] = l->args[i];
+    if (goes_on) argv[n++] = l->goes_on;
+    argv[n++] = "-n";
     argv[n++] = ranks;
-    for (int i = 0; l->with[i]; i++) argv[n++] = l->with[i];
+    for (int i = 0; goes_on && l->with[i]; i++) argv[n++] = l->with[i];
     argv[n++] = self;
     argv[n] = NULL;
     setenv("KEEL_TEST_RANKS", ranks, 1);
@@ -44,15 +48,16 @@ static inline void become(const struct launcher *l, const char *self, const char
     _exit(127);
 }
 
-/* Starts this program with the launcher; its exit status. */
-static inline int launch(const struct launcher *l, int ranks) {
+/* Starts this program with the launcher; its exit status. goes_on: when a rank dies, the others
+ * live. */
+static inline int launch(const struct launcher *l, int ranks, bool goes_on) {
     char self[4096] = "", count[12];
     assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
     snprintf(count, sizeof count, "%d", ranks);
     fflush(NULL);
     pid_t pid = fork();
     assert_true(pid >= 0);
-    if (pid == 0) become(l, self, count);
+    if (pid == 0) become(l, self, count, goes_on);
     int status = 0;
     while (waitpid(pid, &status, 0) < 0) continue;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -79,7 +84,7 @@ static inline bool starts_ranks(int ranks, int *status) {
     const char *name = getenv("KEEL_TEST_MPI");
     if (!name || getenv("KEEL_TEST_RANKS")) return false;
     const struct launcher *l = launcher_named(name, status);
-    if (l) *status = launch(l, ranks);
+    if (l) *status = launch(l, ranks, false);
     return true;
 }
 

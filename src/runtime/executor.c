@@ -171,9 +171,11 @@ static bool execute_fusion(struct kl_stream *s, struct kl_task *t, uint64_t unti
 
 /* Whether t must wait for something before it can be launched. */
 static bool must_wait(struct kl_stream *s, struct kl_task *t, struct kl_wait *w) {
+    /* Work of others is settled later than it is begun, also where it is of this stream. */
+    const struct kl_timeline *in_order = s->backend->ops->takes_part ? NULL : &s->settled;
     for (int i = 0; i < t->n_in; i++) {
         struct kl_fate *f = t->in[i]->fate;
-        if (kl_fate_settled(f) || f->timeline == &s->settled) continue;
+        if (kl_fate_settled(f) || f->timeline == in_order) continue;
         if (s->backend->ops->waits_for(s->backend, s->queue, f, w)) return true;
     }
     return false;

@@ -235,7 +235,7 @@ void kl_group_tell_cause(struct kl_request *r) {
 }
 
 static bool is_cause(const struct note *n, const struct kl_request *r) {
-    return n->m.kind == KL_CONTROL_CAUSE && n->m.group == r->group->id &&
+    return r->op != KL_OP_SEND && n->m.kind == KL_CONTROL_CAUSE && n->m.group == r->group->id &&
            n->m.lane == (r->lane != KL_LANE_ALL) &&
            (r->lane == KL_LANE_ALL || n->from == r->group->process[r->x.peer]);
 }

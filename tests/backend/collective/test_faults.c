@@ -327,7 +327,7 @@ static int run_fault(const struct fault *f, const char *validate, const struct l
     setenv("KEEL_TEST_FAULT", f->name, 1);
     setenv("KEEL_DIST_TIMEOUT", f->limit, 1);
     setenv("KEEL_VALIDATE", validate, 1);
-    int status = launch(l, RANKS), bad = f->is_whole ? status : 0;
+    int status = launch(l, RANKS, !f->is_whole), bad = f->is_whole ? status : 0;
     for (int r = 0; r < RANKS; r++) {
         if (r == f->lost || has_sign(r)) continue;
         fprintf(stderr, "%s: rank %d\n", f->name, r);

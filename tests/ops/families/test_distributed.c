@@ -186,6 +186,17 @@ static void lazy_graphs(void **state) {
     EXPECT_I32(both, SHAPE(3, 4), 0, 6, 12, 18, 24, 30, 36, 42, 48, 54, 60, 66);
 }
 
+/* An operation of a group whose input is the result of another one waits for it. */
+static void chains(void **state) {
+    struct kl_array *x = scalar_of(KL_I32, 1), *out;
+    for (int i = 0; i < 5; i++) {
+        EXPECT_OK((i % 2 ? kl_all_max : kl_all_sum)(&out, x, world, cpu(), &err));
+        kl_array_release(x);
+        x = out;
+    }
+    EXPECT_I32(out, SCALAR, 64);
+}
+
 /* Within one evaluation the order is that of building, whatever the order of arguments. */
 static void order_of_building(void **state) {
     enum { N = 12 };
@@ -286,6 +297,27 @@ static void failed_sends(void **state) {
     kl_array_release(x);
 }
 
+/* Failed values go in both directions at once; each side learns the other's cause. */
+static void failed_exchanges(void **state) {
+    const int other = rank ^ 1;
+    for (int i = 0; i < 20; i++) {
+        struct kl_array *x = count_up(SHAPE(5)), *at = scalar_of(KL_I32, 100 + rank), *bad;
+        struct kl_array *sent, *got;
+        char text[64];
+        EXPECT_OK(kl_take_axis(&bad, x, at, 0, cpu(), &err));
+        EXPECT_OK(kl_send(&sent, bad, other, world, cpu(), &err));
+        EXPECT_OK(kl_recv_like(&got, bad, other, world, cpu(), &err));
+        EXPECT_OK(kl_async_eval((struct kl_array *[]){sent, got}, 2, &err));
+        snprintf(text, sizeof text, "rank %d: take: index %d", other, 100 + other);
+        expect_eval_fails(got, KL_EINDEX, text);
+        snprintf(text, sizeof text, "take: index %d", 100 + rank);
+        expect_eval_fails(sent, KL_EINDEX, text);
+        kl_array_release(bad);
+        kl_array_release(at);
+        kl_array_release(x);
+    }
+}
+
 /* ---- alone ---- */
 
 static void group_of_one(void **state) {
@@ -322,12 +354,13 @@ static void names_of_backends(void **state) {
 
 int main(void) {
     const struct CMUnitTest of_ranks[] = {
-        cmocka_unit_test(reductions),     cmocka_unit_test(gathers),
-        cmocka_unit_test(scatters),       cmocka_unit_test(sends),
-        cmocka_unit_test(special_values), cmocka_unit_test(pieces),
-        cmocka_unit_test(lazy_graphs),    cmocka_unit_test(order_of_building),
-        cmocka_unit_test(splits),         cmocka_unit_test(bad_input_of_ranks),
-        cmocka_unit_test(failed_inputs),  cmocka_unit_test(failed_sends),
+        cmocka_unit_test(reductions),         cmocka_unit_test(gathers),
+        cmocka_unit_test(scatters),           cmocka_unit_test(sends),
+        cmocka_unit_test(special_values),     cmocka_unit_test(pieces),
+        cmocka_unit_test(lazy_graphs),        cmocka_unit_test(chains),
+        cmocka_unit_test(order_of_building),  cmocka_unit_test(splits),
+        cmocka_unit_test(bad_input_of_ranks), cmocka_unit_test(failed_inputs),
+        cmocka_unit_test(failed_sends),       cmocka_unit_test(failed_exchanges),
     };
     const struct CMUnitTest alone[] = {
         cmocka_unit_test(names_of_backends),
