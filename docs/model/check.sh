@@ -58,6 +58,11 @@ mkdir "$work/1" "$work/2"
     cd "$work/1"
     correct protocol -O2 protocol
     correct compile -O0 compile
+    correct collective -O0 collective
+    variant FAILED_INPUT_STAYS_AWAY 'invalid end state' -O0 collective
+    variant STATUS_IS_LOCAL 'assertion violated ((fate' -O0 collective
+    variant FORGET_WHEN_CONCLUDED 'invalid end state' -O0 collective
+    variant LOSS_IS_NOT_NOTICED 'invalid end state' -O0 collective
     correct 'protocol, a hook ends a wait' -O2 protocol -DHOOK
     variant LEAVE_WITHOUT_THE_WAKE_UP 'assertion violated w_there' -O0 protocol -DHOOK
     variant RETAIN_AFTER_LOCK 'assertion violated ( !(freed' -O0 compile
