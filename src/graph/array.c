@@ -349,7 +349,7 @@ int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *spe
         if (bytes && !(n->task.workspace = kl_buffer_new(bytes))) rc = kl_fail_nomem(err);
     }
     if (!rc && kl_op_is_collective(op))
-        rc = kl_collective_prepare(&n->task, kl_stream_index(o->stream), err);
+        rc = kl_collective_prepare(&n->task, o->stream, kl_stream_index(o->stream), err);
     if (rc) {
         if (n) kl_node_abandon(n);
         return rc;

@@ -248,6 +248,7 @@ static void claim(struct kl_node *n, uint64_t self) {
         /* From here on another thread may abandon the task. */
         if (!has_effect(n)) atomic_store_explicit(&n->out[0]->task, n, memory_order_release);
     }
+    if (s != n->stream) kl_stream_shares(n->stream);
     kl_stream_stage(s, &n->task);
 }
 

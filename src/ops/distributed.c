@@ -19,6 +19,7 @@ static int ready(struct kl_error **err) {
     KL_TRY(kl_device_backend(KL_CPU, 0, &cpu, err));
     kl_group_set_host(&(struct kl_group_host){.stream_new = kl_stream_new_of,
                                               .stream_release = kl_stream_release,
+                                              .stream_settled = kl_stream_shared_settled,
                                               .memory = cpu->memory});
     return KL_OK;
 }
@@ -205,10 +206,24 @@ int kl_vjp_sum_scatter(const struct kl_vjp *v, struct kl_array **grad, struct kl
     return kl_all_gather(grad, v->cotangent[0], group_in(v->params), v->s, err);
 }
 
+static struct kl_array *sum_of_all(struct kl_terms *t, struct kl_array *a, struct kl_group *g) {
+    return KL_TERM(t, kl_all_sum(&t->made, a, g, t->s, t->err));
+}
+
+/* The tangent of the rank that has the largest element; of several the mean. */
+static int jvp_extreme(const struct kl_jvp *j, struct kl_array **tangent, struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(j->s, err);
+    struct kl_group *g = group_in(j->params);
+    struct kl_array *is =
+        kl_term_cast(&t, kl_term2(&t, kl_equal, j->in[0], j->out), (enum kl_dtype)j->out->t.dtype);
+    struct kl_array *sum = sum_of_all(&t, kl_term2(&t, kl_multiply, is, j->tangent[0]), g);
+    struct kl_array *count = sum_of_all(&t, is, g);
+    return kl_terms_end(&t, kl_term2(&t, kl_divide, sum, count), tangent);
+}
+
 int kl_jvp_collective(const struct kl_jvp *j, struct kl_array **tangent, struct kl_error **err) {
-    if (j->op == KL_OP_ALL_MAX || j->op == KL_OP_ALL_MIN)
-        return kl_fail(err, KL_EUNSUPPORTED, "%s has no derivative", kl_op_name(j->op));
     if (!j->tangent[0] || !kl_has_gradient(j->out)) return KL_OK;
+    if (j->op == KL_OP_ALL_MAX || j->op == KL_OP_ALL_MIN) return jvp_extreme(j, tangent, err);
     return of_all(tangent, j->op, j->tangent[0], group_in(j->params), j->s, err);
 }
 

@@ -423,8 +423,18 @@ static int wait_ticket(struct kl_stream *s, uint64_t ticket, struct kl_error **e
     return KL_OK;
 }
 
+/* Waits for the tasks that streams of groups run for s. Which these are is not known, so this waits
+ * for all streams of groups, but only while there are some. */
+static int wait_shared(struct kl_stream *s, struct kl_error **err) {
+    struct kl_stream *o;
+    for (int i = 0; atomic_load(&s->n_shared) > 0 && (o = kl_stream_at(i)); i++)
+        if (o->backend->ops->takes_part) KL_TRY(wait_ticket(o, atomic_load(&o->last_ticket), err));
+    return KL_OK;
+}
+
 int kl_stream_synchronize(struct kl_stream *s, struct kl_error **err) {
     KL_TRY(wait_ticket(s, atomic_load(&s->last_ticket), err));
+    KL_TRY(wait_shared(s, err));
     struct kl_error *e = kl_failures_oldest(s->index);
     if (!e) return KL_OK;
     kl_failures_delivered(e);
@@ -456,6 +466,7 @@ void kl_executor_forked(struct kl_stream *s) {
     s->item.link.prev = s->item.link.next = NULL;
     kl_list_init(&s->settled.waiters);
     kl_list_init(&s->handed.waiters);
+    atomic_store(&s->n_shared, 0);
     uint64_t last = atomic_load(&s->last_ticket);
     atomic_store(&s->settled.word, last * 2);
     atomic_store(&s->handed.word, last * 2);

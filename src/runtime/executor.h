@@ -23,6 +23,7 @@ struct kl_stream {
     bool is_reader;             /* runs on the reader threads; fixed */
     _Atomic(uint32_t) handles;  /* 0: the stream may be handed out again */
 
+    _Atomic(int64_t) n_shared;     /* unsettled tasks for this stream that streams of groups run */
     _Atomic(uint64_t) last_ticket; /* the last ticket given; written under the commit lock */
     struct kl_list staged;         /* of kl_task.link; commit lock */
     struct kl_stream *next_staged; /* commit lock */
@@ -69,6 +70,7 @@ uint64_t kl_test_n_cancelled(void); /* tasks that were abandoned, and did not ru
 #endif
 
 /* ---- stream.c ---- */
+struct kl_stream *kl_stream_at(int index); /* NULL: there are fewer */
 void kl_streams_fork_prepare(void);
 void kl_streams_fork_parent(void);
 void kl_streams_fork_child(void);

@@ -258,6 +258,21 @@ void kl_stream_run_kept(struct kl_stream *s, uint64_t ticket) {
     kl_executor_run(s, ticket);
 }
 
+void kl_stream_shares(struct kl_stream *s) {
+    atomic_fetch_add(&s->n_shared, 1);
+}
+
+void kl_stream_shared_settled(struct kl_stream *s) {
+    atomic_fetch_sub(&s->n_shared, 1);
+}
+
+struct kl_stream *kl_stream_at(int index) {
+    kl_mutex_lock(&all.mu);
+    struct kl_stream *s = index < all.n ? all.streams[index] : NULL;
+    kl_mutex_unlock(&all.mu);
+    return s;
+}
+
 int kl_runtime_ready(struct kl_error **err) {
     KL_TRY(kl_fork_watch(err));
     KL_TRY(kl_pool_start(err));

@@ -53,6 +53,10 @@ void kl_commit_unlock(void);
 bool kl_commit_lock_held(void); /* for assertions */
 /* Takes the next ticket of s. */
 uint64_t kl_stream_take_ticket(struct kl_stream *s);
+/* A task was committed for s that another stream runs, because other processes take part. Waiting
+ * for s waits for it too. */
+void kl_stream_shares(struct kl_stream *s);
+void kl_stream_shared_settled(struct kl_stream *s); /* any thread, no lock needed */
 /* Appends t to the tasks that this commit has staged on s. kl_streams_append hands all of them over
  * at once. */
 void kl_stream_stage(struct kl_stream *s, struct kl_task *t);

@@ -72,7 +72,8 @@ struct kl_request {
     enum kl_dtype dtype;
     enum kl_passage passage;
     int lane;
-    int64_t user_stream;
+    struct kl_stream *user; /* the stream that the user gave; immortal */
+    int64_t user_index;
     uint64_t submitter, ticket;
     int64_t number, since;
     enum kl_request_state state;

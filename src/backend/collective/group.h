@@ -21,6 +21,8 @@ bool kl_group_available(const char *backend);
 struct kl_group_host {
     int (*stream_new)(struct kl_stream **out, struct kl_backend *b, struct kl_error **err);
     void (*stream_release)(struct kl_stream *s);
+    /* An operation that was committed for a stream of the user is settled. */
+    void (*stream_settled)(struct kl_stream *s);
     struct kl_memory *memory;
 };
 void kl_group_set_host(const struct kl_group_host *host);
@@ -37,9 +39,10 @@ int kl_group_split(struct kl_group *g, int color, int key, struct kl_group **out
 /* ---- for graph/ and transforms/: tasks of operations with KL_OPF_COLLECTIVE ---- */
 /* Takes what the task needs so that nothing can fail once it is committed, and a number in the
  * order of building. t has its parameters, inputs and outputs, and its parameters' reference to the
- * group. user_stream: the index of the stream that the user gave. On failure the parameters are as
- * before. */
-int kl_collective_prepare(struct kl_task *t, int64_t user_stream, struct kl_error **err);
+ * group. user, user_index: the stream that the user gave, and its number. On failure the parameters
+ * are as before. */
+int kl_collective_prepare(struct kl_task *t, struct kl_stream *user, int64_t user_index,
+                          struct kl_error **err);
 /* Drops what the parameters own. */
 void kl_collective_drop(const struct kl_task *t);
 /* The stream on which the task runs. */

@@ -174,7 +174,8 @@ static void describe(struct kl_request *r, const struct kl_task *t, int peer, si
     *sink = t->op == KL_OP_SEND ? 0 : (size_t)(wide * out->size) * kl_dtype_size(as);
 }
 
-int kl_collective_prepare(struct kl_task *t, int64_t user_stream, struct kl_error **err) {
+int kl_collective_prepare(struct kl_task *t, struct kl_stream *user, int64_t user_index,
+                          struct kl_error **err) {
     /* The parameters are the task's own copy, and nobody else has seen them yet. */
     struct kl_collective_params *p = (struct kl_collective_params *)(uintptr_t)t->params;
     struct kl_group *g = p->group;
@@ -188,7 +189,8 @@ int kl_collective_prepare(struct kl_task *t, int64_t user_stream, struct kl_erro
     r->dtype = (enum kl_dtype)t->out[0]->dtype;
     r->group = kl_group_retain(g);
     r->lane = lane_of(p, t->op);
-    r->user_stream = user_stream;
+    r->user = user;
+    r->user_index = user_index;
     describe(r, t, p->peer, &zeros, &sink);
     const struct kl_engine *e = g->comm->engine;
     int rc = stream_of(g, r->lane, &r->stream, err);
@@ -419,11 +421,12 @@ void kl_request_settle(struct kl_request *r) {
     }
     struct kl_fate *f = r->fate;
     if (r->error) {
-        kl_failures_note(r->user_stream, r->error, r->submitter);
+        kl_failures_note(r->user_index, r->error, r->submitter);
         kl_fate_set_failed(f, r->error);
     } else {
         kl_fate_set_ready(f);
     }
+    kl_collective_host.stream_settled(r->user);
     kl_request_free(r);
     kl_fate_release(f);
 }

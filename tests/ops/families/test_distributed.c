@@ -197,6 +197,32 @@ static void chains(void **state) {
     EXPECT_I32(out, SCALAR, 64);
 }
 
+/* Waiting for a stream waits for the operations of groups that were given it, and tells how they
+ * failed. */
+static void synchronizes(void **state) {
+    struct kl_array *x = count_up(SHAPE(1000)), *at = scalar_of(KL_I32, 9999), *bad, *out, *fails;
+    struct kl_stream *s;
+    EXPECT_OK(kl_stream_new(&s, KL_CPU, 0, &err));
+    for (int i = 0; i < 50; i++) {
+        EXPECT_OK(kl_all_sum(&out, x, world, s, &err));
+        EXPECT_OK(kl_async_eval(&out, 1, &err));
+        EXPECT_OK(kl_stream_synchronize(s, &err));
+        assert_true(kl_array_settled(out));
+        kl_array_release(out);
+    }
+    EXPECT_OK(kl_take_axis(&bad, x, at, 0, cpu(), &err));
+    EXPECT_OK(kl_all_sum(&fails, bad, world, s, &err));
+    EXPECT_OK(kl_async_eval(&fails, 1, &err));
+    struct kl_error *e = NULL;
+    assert_int_equal(kl_stream_synchronize(s, &e), KL_EINDEX);
+    kl_error_release(e);
+    kl_array_release(fails);
+    kl_array_release(bad);
+    kl_array_release(at);
+    kl_array_release(x);
+    kl_stream_release(s);
+}
+
 /* Within one evaluation the order is that of building, whatever the order of arguments. */
 static void order_of_building(void **state) {
     enum { N = 12 };
@@ -354,13 +380,14 @@ static void names_of_backends(void **state) {
 
 int main(void) {
     const struct CMUnitTest of_ranks[] = {
-        cmocka_unit_test(reductions),         cmocka_unit_test(gathers),
-        cmocka_unit_test(scatters),           cmocka_unit_test(sends),
-        cmocka_unit_test(special_values),     cmocka_unit_test(pieces),
-        cmocka_unit_test(lazy_graphs),        cmocka_unit_test(chains),
-        cmocka_unit_test(order_of_building),  cmocka_unit_test(splits),
-        cmocka_unit_test(bad_input_of_ranks), cmocka_unit_test(failed_inputs),
-        cmocka_unit_test(failed_sends),       cmocka_unit_test(failed_exchanges),
+        cmocka_unit_test(reductions),       cmocka_unit_test(gathers),
+        cmocka_unit_test(scatters),         cmocka_unit_test(sends),
+        cmocka_unit_test(special_values),   cmocka_unit_test(pieces),
+        cmocka_unit_test(lazy_graphs),      cmocka_unit_test(chains),
+        cmocka_unit_test(synchronizes),     cmocka_unit_test(order_of_building),
+        cmocka_unit_test(splits),           cmocka_unit_test(bad_input_of_ranks),
+        cmocka_unit_test(failed_inputs),    cmocka_unit_test(failed_sends),
+        cmocka_unit_test(failed_exchanges),
     };
     const struct CMUnitTest alone[] = {
         cmocka_unit_test(names_of_backends),
