@@ -27,7 +27,9 @@ static int ready(struct kl_error **err) {
 int kl_distributed_init(struct kl_group **out, bool strict, const char *backend,
                         struct kl_error **err) {
     KL_TRY(ready(err));
-    return kl_group_init(out, strict, backend, err);
+    KL_TRY(kl_group_init(out, strict, backend, err));
+    kl_device_prefer(kl_group_rank_on_host());
+    return KL_OK;
 }
 
 /* The group, retained; without one that of all processes. */

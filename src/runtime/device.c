@@ -70,6 +70,8 @@ static struct {
     size_t n_cpu_facts;
     _Atomic(int) cpu_ready, gpus_ready, facts_ready; /* 1 once done */
     _Atomic(uint32_t) chosen;                        /* default device: type << 16 | index */
+    _Atomic(bool) told;                              /* somebody has set the default device */
+    _Atomic(int) rank_on_host;                       /* see kl_device_prefer */
 } dev = {.mu = KL_MUTEX_INIT};
 
 static const struct driver *driver_named(const char *name) {
@@ -293,11 +295,26 @@ void kl_device_default(enum kl_device_type *type, int *index) {
     *index = (int)(v & 0xFFFF);
 }
 
-int kl_device_set_default(enum kl_device_type type, int index, struct kl_error **err) {
+static int set_default(enum kl_device_type type, int index, struct kl_error **err) {
     struct kl_backend *b;
     KL_TRY(kl_device_backend(type, index, &b, err));
     atomic_store(&dev.chosen, (uint32_t)(type == KL_GPU) << 16 | (uint32_t)index);
     return KL_OK;
+}
+
+int kl_device_set_default(enum kl_device_type type, int index, struct kl_error **err) {
+    KL_TRY(set_default(type, index, err));
+    atomic_store(&dev.told, true);
+    return KL_OK;
+}
+
+void kl_device_prefer(int rank_on_host) {
+    enum kl_device_type type;
+    int index;
+    atomic_store(&dev.rank_on_host, rank_on_host);
+    kl_device_default(&type, &index);
+    if (type == KL_GPU && !atomic_load(&dev.told))
+        (void)set_default(KL_GPU, rank_on_host % dev.n_gpus, NULL);
 }
 
 bool kl_device_driver_is_there(const char *name) {
@@ -319,7 +336,7 @@ int kl_device_choose(bool *gpu, struct kl_error **err) {
     KL_TRY(open_gpus(err));
     if (dev.n_gpus == 0) return KL_OK;
     *gpu = true;
-    return kl_device_set_default(KL_GPU, 0, err);
+    return set_default(KL_GPU, atomic_load(&dev.rank_on_host) % dev.n_gpus, err);
 }
 
 /* Why no device of a driver is taken unless KEEL_GPU names the driver; NULL: some are GPUs. */

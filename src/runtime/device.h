@@ -17,12 +17,15 @@ int kl_device_backend(enum kl_device_type type, int index, struct kl_backend **o
 
 void kl_device_default(enum kl_device_type *type, int *index);
 int kl_device_set_default(enum kl_device_type type, int index, struct kl_error **err);
+/* Several processes share the GPUs of this host: where nobody has set a default device, this
+ * process's is the GPU of its number, modulo how many there are. */
+void kl_device_prefer(int rank_on_host);
 /* Whether the driver of this name, such as "cuda", has devices and KEEL_GPU allows them. This loads
  * no other driver. */
 bool kl_device_driver_is_there(const char *name);
-/* Makes GPU 0 the default device when it is one of CUDA, or of the driver that KEEL_GPU names.
- * *gpu: whether it is. Without KEEL_GPU this loads CUDA's driver alone, unless that has devices and
- * none of them opens. */
+/* Makes GPU 0, or the one that kl_device_prefer says, the default device when it is one of CUDA, or
+ * of the driver that KEEL_GPU names. *gpu: whether it is. Without KEEL_GPU this loads CUDA's driver
+ * alone, unless that has devices and none of them opens. */
 int kl_device_choose(bool *gpu, struct kl_error **err);
 
 /* The facts known about a device, borrowed and immortal. *n is their number. */

@@ -27,7 +27,7 @@ struct peer {
 };
 
 struct kl_control {
-    int rank, size;
+    int rank, size, on_host;
     int64_t limit_ns, said; /* said: when signs of life were sent last */
     int wake[2];            /* a pipe */
     _Atomic(bool) woken;
@@ -173,6 +173,10 @@ bool kl_control_any_lost(const struct kl_control *c) {
     return any;
 }
 
+int kl_control_rank_on_host(const struct kl_control *c) {
+    return c->on_host;
+}
+
 int kl_control_size(const struct kl_control *c) {
     return c->size;
 }
@@ -228,7 +232,7 @@ int kl_control_open(
                                  .wake = {-1, -1},
                                  .on_message = on_message,
                                  .on_lost = on_lost};
-        rc = kl_control_connect(fds, rank, size, limit_ns, gather, arg, err);
+        rc = kl_control_connect(fds, &c->on_host, rank, size, limit_ns, gather, arg, err);
     }
     if (!rc) rc = prepare(c, fds, err);
     if (rc && fds)

@@ -54,5 +54,6 @@ void kl_control_wake(struct kl_control *c); /* any thread, with or without the l
 bool kl_control_is_lost(const struct kl_control *c, int process);
 bool kl_control_any_lost(const struct kl_control *c);
 int kl_control_size(const struct kl_control *c);
+int kl_control_rank_on_host(const struct kl_control *c);
 /* In the child of a fork: the parent's connections are closed here, and nothing is sent. */
 void kl_control_forked(struct kl_control *c);

@@ -174,8 +174,8 @@ static int connect_all(int *fds, const struct place *all, int listener, int rank
     return KL_OK;
 }
 
-int kl_control_connect(int *fds, int rank, int size, int64_t limit_ns, kl_control_gather_fn *gather,
-                       void *arg, struct kl_error **err) {
+int kl_control_connect(int *fds, int *on_host, int rank, int size, int64_t limit_ns,
+                       kl_control_gather_fn *gather, void *arg, struct kl_error **err) {
     const int64_t until = kl_clock_ns() + limit_ns;
     struct place *all = kl_calloc((size_t)size + 1, sizeof *all), *me = all ? &all[size] : NULL;
     int listener = -1, rc = all ? KL_OK : kl_fail_nomem(err);
@@ -188,7 +188,11 @@ int kl_control_connect(int *fds, int rank, int size, int64_t limit_ns, kl_contro
     }
     /* First the hosts, which decide on which interface a process listens; then the ports. */
     if (!rc) rc = gather(arg, me, all, sizeof *me, err);
-    for (int i = 0; i < size && !rc; i++) one_host = one_host && !strcmp(all[i].host, me->host);
+    for (int i = 0; i < size && !rc; i++) {
+        const bool here = strcmp(all[i].host, me->host) == 0;
+        one_host = one_host && here;
+        *on_host += here && i < rank;
+    }
     if (!rc)
         rc = listen_on(htonl(one_host ? INADDR_LOOPBACK : INADDR_ANY), size, &listener, &me->port,
                        err);

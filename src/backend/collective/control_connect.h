@@ -3,6 +3,6 @@
 #include "backend/collective/control.h"
 
 /* fds[i]: a connected socket to process i that does not block; -1 for `rank` itself. On failure
- * those that were made are the caller's. */
-int kl_control_connect(int *fds, int rank, int size, int64_t limit_ns, kl_control_gather_fn *gather,
-                       void *arg, struct kl_error **err);
+ * those that were made are the caller's. *on_host: how many lower ranks are on this host. */
+int kl_control_connect(int *fds, int *on_host, int rank, int size, int64_t limit_ns,
+                       kl_control_gather_fn *gather, void *arg, struct kl_error **err);

@@ -14,6 +14,8 @@ struct kl_stream;
  * an engine. strict: an error where no engine can be used; else a group of one, unless the
  * environment says that there are several processes. Retained. */
 int kl_group_init(struct kl_group **out, bool strict, const char *backend, struct kl_error **err);
+/* How many processes of lower rank there are on this host; 0 before the group of all is made. */
+int kl_group_rank_on_host(void);
 /* Whether kl_group_init can use this engine, or any. */
 bool kl_group_available(const char *backend);
 /* The layer above gives groups this: how to make a stream of a backend, and the memory of the CPU.

@@ -36,6 +36,14 @@ static bool available(const char *name, const char **why) {
     return false;
 }
 
+int kl_group_rank_on_host(void) {
+    kl_mutex_lock(&world.mu);
+    const int rank =
+        world.group && world.group->comm ? kl_control_rank_on_host(kl_group_control) : 0;
+    kl_mutex_unlock(&world.mu);
+    return rank;
+}
+
 bool kl_group_available(const char *backend) {
     const char *why;
     return available(backend ? backend : "any", &why);

@@ -3,6 +3,7 @@
 #include "ops/support/ranks.h"
 
 #include "base/number/dtype.h"
+#include "runtime/device.h"
 
 enum { RANKS = 4 };
 
@@ -344,6 +345,43 @@ static void failed_exchanges(void **state) {
     }
 }
 
+/* Each rank has a GPU of its own, as far as there are some; where one is set, that one. */
+static void gpus(void **state) {
+    enum kl_device_type type;
+    struct kl_group *again;
+    int index;
+    bool gpu;
+    EXPECT_OK(kl_device_choose(&gpu, &err));
+    kl_device_default(&type, &index);
+    assert_true(gpu && type == KL_GPU && index == rank % 2);
+    EXPECT_OK(kl_device_set_default(KL_GPU, 1, &err));
+    EXPECT_OK(kl_distributed_init(&again, true, "mpi", &err));
+    kl_device_default(&type, &index);
+    assert_true(again == world && index == 1);
+    EXPECT_OK(kl_device_set_default(KL_CPU, 0, &err));
+    kl_group_release(again);
+}
+
+/* The child of a fork has no group; that of the parent goes on. */
+static void forked(void **state) {
+    struct kl_array *x = count_up(SHAPE(3)), *out;
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct kl_error *err = NULL;
+        bool good = kl_all_sum(&out, x, world, cpu(), &err) == KL_OK;
+        good = good && kl_eval(&out, 1, &err) == KL_EFORK;
+        _exit(good ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    EXPECT_OK(kl_all_sum(&out, x, world, cpu(), &err));
+    EXPECT_I32(out, SHAPE(3), 0, 4, 8);
+    kl_array_release(x);
+}
+
 /* ---- alone ---- */
 
 static void group_of_one(void **state) {
@@ -387,7 +425,8 @@ int main(void) {
         cmocka_unit_test(synchronizes),     cmocka_unit_test(order_of_building),
         cmocka_unit_test(splits),           cmocka_unit_test(bad_input_of_ranks),
         cmocka_unit_test(failed_inputs),    cmocka_unit_test(failed_sends),
-        cmocka_unit_test(failed_exchanges),
+        cmocka_unit_test(failed_exchanges), cmocka_unit_test(gpus),
+        cmocka_unit_test(forked),
     };
     const struct CMUnitTest alone[] = {
         cmocka_unit_test(names_of_backends),
@@ -395,6 +434,7 @@ int main(void) {
     };
     int status;
     if (starts_ranks(RANKS, &status)) return status;
+    setenv("KEEL_SIM_DEVICES", "2", 1);
     if (is_a_rank()) return cmocka_run_group_tests(of_ranks, join_ranks, NULL);
     return cmocka_run_group_tests(alone, NULL, NULL);
 }
