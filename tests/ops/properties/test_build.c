@@ -82,11 +82,14 @@ static void made_again(void **state) {
 static void every_row(void **state) {
     bool tried[KL_N_OPS] = {false};
     for (int i = 0; i < N_CASES; i++) tried[case_number(i).op] = true;
-    for (int op = 0; op < KL_N_OPS; op++)
+    for (int op = 0; op < KL_N_OPS; op++) {
+        assert_int_equal(kl_op_is_collective((enum kl_op_id)op),
+                         (kl_op_flags((enum kl_op_id)op) & KL_OPF_COLLECTIVE) != 0);
         if (tried[op] != kl_op_can_build((enum kl_op_id)op) &&
             !kl_op_is_collective((enum kl_op_id)op))
             fail_msg("%s: %s", kl_op_name((enum kl_op_id)op),
                      tried[op] ? "no function" : "no case in cases.h");
+    }
     assert_false(kl_op_can_build(KL_OP_CALL));
     assert_false(kl_op_can_build(KL_OP_KERNEL));
     assert_false(kl_op_can_build(KL_N_OPS));
