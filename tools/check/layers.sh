@@ -9,7 +9,7 @@ bad=0
 # Floors, from below: a folder includes its own floor's folders and those below. Within one floor
 # `x|y` names folders that do not include each other.
 layers='base backend runtime graph ops io|dist transforms train api'
-base_floors='. number value op'
+base_floors='platform . number value op'
 cpu_floors='vector operand math product|reduce *'
 # Headers that only these folders include: "header: folder ...".
 private='runtime/callback_waits.h: runtime

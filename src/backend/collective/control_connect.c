@@ -8,7 +8,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -16,12 +15,13 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backend/collective/clock.h"
 #include "base/alloc.h"
+#include "base/platform/clock.h"
+#include "base/platform/random.h"
+#include "base/platform/sockets.h"
 
 enum { MOST_ADDRESSES = 8 };
 
@@ -46,14 +46,8 @@ static int fail(struct kl_error **err, const char *what) {
 }
 
 void kl_host_name(char host[KL_HOST_BYTES]) {
-    char boot[40] = "";
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        ssize_t n = read(fd, boot, sizeof boot - 1);
-        if (n > 0 && boot[n - 1] == '\n') boot[n - 1] = 0;
-        close(fd);
-    }
-    char name[80] = "";
+    char boot[40], name[80] = "";
+    kl_machine_start(boot, sizeof boot);
     (void)gethostname(name, sizeof name - 1);
     snprintf(host, KL_HOST_BYTES, "%s %s", name, boot);
 }
@@ -73,7 +67,7 @@ static void list_addresses(struct place *p) {
 static int listen_on(uint32_t address, int size, int *fd, uint32_t *port, struct kl_error **err) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {address}};
     socklen_t bytes = sizeof a;
-    *fd = kl_alloc_should_fail() ? -1 : socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    *fd = kl_alloc_should_fail() ? -1 : kl_socket_new(true);
     if (*fd < 0) return fail(err, "socket");
     if (bind(*fd, (struct sockaddr *)(void *)&a, sizeof a) || listen(*fd, size) ||
         getsockname(*fd, (struct sockaddr *)(void *)&a, &bytes))
@@ -92,8 +86,7 @@ int kl_move_whole(int fd, void *data, size_t n, bool sends, int64_t until) {
     while (n) {
         struct pollfd p = {.fd = fd, .events = sends ? POLLOUT : POLLIN};
         if (poll(&p, 1, kl_ms_until(until)) <= 0) return -1;
-        ssize_t k =
-            sends ? send(fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT) : recv(fd, at, n, MSG_DONTWAIT);
+        ssize_t k = sends ? kl_socket_send(fd, at, n) : recv(fd, at, n, MSG_DONTWAIT);
         if (k < 0 && (errno == EAGAIN || errno == EINTR)) continue;
         if (k <= 0) return -1;
         at += k;
@@ -105,7 +98,7 @@ int kl_move_whole(int fd, void *data, size_t n, bool sends, int64_t until) {
 static int connect_at(uint32_t address, uint32_t port, int64_t until) {
     struct sockaddr_in a = {
         .sin_family = AF_INET, .sin_addr = {address}, .sin_port = htons((uint16_t)port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), code = 0;
+    int fd = kl_socket_new(false), code = 0;
     socklen_t bytes = sizeof code;
     if (fd < 0) return -1;
     if (connect(fd, (struct sockaddr *)(void *)&a, sizeof a) && errno != EINPROGRESS) goto failed;
@@ -149,7 +142,7 @@ static int meet(int listener, const struct place *me, int rank, int size, int64_
             return kl_fail(err, KL_EGROUP,
                            "the control connections cannot be made: another process did not "
                            "connect within KEEL_DIST_TIMEOUT");
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = kl_socket_accept(listener);
         if (fd < 0) continue;
         if (!kl_move_whole(fd, &hello, sizeof hello, false, until) &&
             memcmp(hello.secret, me->secret, sizeof hello.secret) == 0 && hello.rank > rank &&
@@ -181,8 +174,7 @@ int kl_control_connect(int *fds, int *on_host, int rank, int size, int64_t limit
     if (!rc) {
         kl_host_name(me->host);
         list_addresses(me);
-        if (getrandom(me->secret, sizeof me->secret, 0) != sizeof me->secret)
-            rc = fail(err, "getrandom");
+        if (!kl_random_bytes(me->secret, sizeof me->secret, true)) rc = fail(err, "random bytes");
     }
     /* First the hosts, which decide on which interface a process listens; then the ports. */
     if (!rc) rc = gather(arg, me, all, sizeof *me, err);

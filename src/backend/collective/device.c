@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/collective/clock.h"
+#include "base/platform/clock.h"
 #include "backend/gpu/gpu.h"
 #include "base/alloc.h"
 #include "base/refs.h"

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/collective/clock.h"
 #include "backend/collective/collective.h"
 #include "backend/collective/device.h"
 #include "base/alloc.h"
 #include "base/op/validate.h"
+#include "base/platform/clock.h"
 #include "base/refs.h"
 
 struct kl_control *kl_group_control;

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "backend/collective/clock.h"
 #include "backend/collective/collective.h"
 #include "backend/collective/device.h"
 #include "backend/collective/mpi.h"
 #include "base/alloc.h"
 #include "base/fork_locks.h"
+#include "base/platform/clock.h"
 
 enum {
     SPIN_NS = 20000000,      /* after the last event passes follow each other this long, */

@@ -12,9 +12,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backend/collective/clock.h"
+#include "base/platform/clock.h"
 #include "backend/collective/control_connect.h"
 #include "base/alloc.h"
+#include "base/platform/sockets.h"
 
 struct kl_rendezvous {
     int rank, size;
@@ -36,7 +37,7 @@ static int fail(struct kl_error **err, const char *what, const char *host, int p
 
 static int listener_at(const struct addrinfo *a, int size) {
     const int on = 1;
-    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = kl_socket_new(true);
     if (fd < 0) return -1;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (!bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, size)) return fd;
@@ -56,7 +57,7 @@ static int meet(struct kl_rendezvous *r, int listener, int64_t until, struct kl_
                            "%d of %d processes did not come to the first one within "
                            "KEEL_DIST_TIMEOUT",
                            left, r->size);
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = kl_socket_accept(listener);
         if (fd < 0) continue;
         if (!kl_move_whole(fd, &h, sizeof h, false, until) &&
             !memcmp(h.magic, magic, sizeof magic) && h.size == r->size && h.rank > 0 &&
@@ -75,7 +76,7 @@ static int come(struct kl_rendezvous *r, const struct addrinfo *a, int64_t until
     struct hello h = {.rank = r->rank, .size = r->size};
     memcpy(h.magic, magic, sizeof magic);
     for (; kl_clock_ns() < until; poll(NULL, 0, 20)) {
-        int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        int fd = kl_socket_new(true);
         if (fd < 0) return -1;
         if (!connect(fd, a->ai_addr, a->ai_addrlen) &&
             !kl_move_whole(fd, &h, sizeof h, true, until)) {
@@ -101,7 +102,7 @@ static int open_at(struct kl_rendezvous *r, const struct addrinfo *a, const char
 
 int kl_rendezvous_open(struct kl_rendezvous **out, const char *host, int port, int rank, int size,
                        int64_t limit_ns, struct kl_error **err) {
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
     char service[16];
     struct kl_rendezvous *r = kl_malloc(sizeof *r + (size_t)size * sizeof r->fd[0]);

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/collective/clock.h"
 #include "backend/collective/collective.h"
 #include "backend/collective/device.h"
 #include "base/alloc.h"
+#include "base/platform/clock.h"
 #include "base/refs.h"
 #include "base/value/failures.h"
 

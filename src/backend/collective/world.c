@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/collective/clock.h"
 #include "backend/collective/collective.h"
 #include "backend/collective/control_connect.h"
 #include "backend/collective/environment.h"
@@ -12,6 +11,7 @@
 #include "backend/collective/rendezvous.h"
 #include "backend/gpu/gpu.h"
 #include "base/alloc.h"
+#include "base/platform/clock.h"
 
 static struct {
     struct kl_mutex mu; /* held while the engine is opened; before all locks of this folder */

@@ -10,6 +10,7 @@
 #include "backend/gpu/gpu.h"
 #include "backend/gpu/lower/kernels.h"
 #include "base/alloc.h"
+#include "base/platform/clock.h"
 
 enum { MAX_DEVICES = 16, SUBGROUP = 32 };
 
@@ -241,11 +242,7 @@ static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
     kl_mutex_init(&d->solver.mu);
     kl_mutex_init(&d->fft.mu);
     kl_mutex_init(&d->mu);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&d->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    kl_cond_init_clock(&d->changed);
     int rc = KL_CUDA(d, err, DeviceGet, (&d->device, index));
     if (rc) {
         pthread_cond_destroy(&d->changed);

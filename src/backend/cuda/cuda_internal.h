@@ -117,7 +117,7 @@ struct kl_cuda {
 
     struct kl_mutex mu;
     /* Signalled when an event is done, the device is lost, or `woken` is set. Uses
-     * CLOCK_MONOTONIC. */
+     * kl_clock_ns. */
     pthread_cond_t changed;
     struct kl_cuda_event *free_events; /* guarded by mu */
     bool woken;                        /* guarded by mu */
