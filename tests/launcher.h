@@ -4,6 +4,7 @@
  * installed skips the test, by its name, unless KEEL_TEST_REQUIRED=1 makes that a failure. */
 #pragma once
 #include "support.h"
+#include "platform/self.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -52,7 +53,7 @@ static inline void become(const struct launcher *l, const char *self, const char
  * live. */
 static inline int launch(const struct launcher *l, int ranks, bool goes_on) {
     char self[4096] = "", count[12];
-    assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    assert_true(t_self(self, sizeof self) > 0);
     snprintf(count, sizeof count, "%d", ranks);
     fflush(NULL);
     pid_t pid = fork();

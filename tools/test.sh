@@ -185,6 +185,7 @@ if has first || [ "$mode" = check ]; then
     stage "fields of parameters" tools/check/params.sh
     stage "names of functions" tools/check/names.sh
     stage "kernels that start early" tools/check/kernels.sh
+    stage "names of systems" tools/check/platform.sh
 fi
 if [ "$mode" = check ]; then
     stage "ASan and UBSan: build" sanitizer_build asan host

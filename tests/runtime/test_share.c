@@ -12,6 +12,7 @@
 #include "ops/ops.h"
 #include "runtime/block_pool.h"
 #include "runtime/device.h"
+#include "platform/self.h"
 
 enum { N = 1000, ROUNDS = 30 };
 
@@ -469,7 +470,8 @@ static void validation_sees_both_sides(void **state) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        execv("/proc/self/exe", argv);
+        char path[4096];
+        if (t_self(path, sizeof path)) execv(path, argv);
         _exit(127);
     }
     int status;

@@ -10,6 +10,7 @@
 #include "backend/cuda/cuda_internal.h"
 
 #include "ops/kernel.h"
+#include "platform/self.h"
 
 static int compile_source(const char *name, const char *source, struct kl_error **err) {
     struct kl_emit e = {
@@ -489,7 +490,8 @@ static void test_the_end_of_the_process(void **state) {
     for (int i = 0; i < 8; i++) {
         pid_t child = fork();
         if (child == 0) {
-            execv("/proc/self/exe", argv);
+            char path[4096];
+            if (t_self(path, sizeof path)) execv(path, argv);
             _exit(99);
         }
         int status = 0;

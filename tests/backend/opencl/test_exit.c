@@ -10,6 +10,7 @@
 
 #include "backend/gpu/driver.h"
 #include "backend/opencl/opencl.h"
+#include "platform/self.h"
 
 enum { SIDE = 120, PRODUCTS = 12, ENDS = 8 };
 
@@ -72,7 +73,8 @@ static int run(const char *argument, const char *pocl_cache) {
         setenv("KEEL_TEST_GPU", "opencl", 1);
         setenv("KEEL_CACHE_DIR", "", 1);
         if (pocl_cache) setenv("POCL_CACHE_DIR", pocl_cache, 1);
-        execv("/proc/self/exe", argv);
+        char path[4096];
+        if (t_self(path, sizeof path)) execv(path, argv);
         _exit(99);
     }
     int status = 0;

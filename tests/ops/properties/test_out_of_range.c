@@ -7,6 +7,7 @@
 #include "ops/support/on_device.h"
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "backend/gpu/driver.h"
 #include "backend/opencl/opencl.h"
