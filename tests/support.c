@@ -1,6 +1,8 @@
 /* support.c - see support.h. */
 #include "support.h"
 
+#include "platform/self.h"
+
 #include <ftw.h>
 #include <sched.h>
 #include <unistd.h>
@@ -51,6 +53,32 @@ bool kl_test_takes(const char *what, unsigned one_in) {
     n_cases++;
     n_taken += taken;
     return taken;
+}
+
+const char *kl_test_emulator(void) {
+    static char command[1024];
+    const char *given = getenv("KEEL_TEST_EMULATOR");
+    snprintf(command, sizeof command, "%s%s", given ? given : "", given && *given ? " " : "");
+    return command;
+}
+
+void kl_test_run_again(const char *const *args) {
+    static char self[4096], words[1024];
+    char *argv[24], *rest = words;
+    int n = 0;
+    strcpy(words, kl_test_emulator());
+    for (char *word; n < 16 && (word = strtok_r(rest, " ", &rest));) argv[n++] = word;
+    if (t_self(self, sizeof self)) argv[n++] = self;
+    for (int i = 0; i < 5 && args[i]; i++) argv[n++] = (char *)(uintptr_t)args[i];
+    argv[n] = NULL;
+    execvp(argv[0], argv);
+    _exit(127);
+}
+
+void kl_test_skip_under_emulator(const char *what) {
+    if (!*kl_test_emulator()) return;
+    printf("NOT RUN under the emulator: %s\n", what);
+    skip();
 }
 
 static char test_dir[64];

@@ -345,7 +345,7 @@ static int run(const char *format, ...) {
     char command[4096];
     va_list args;
     va_start(args, format);
-    const int n = snprintf(command, sizeof command, "'%s' ", program_path());
+    const int n = snprintf(command, sizeof command, "%s'%s' ", kl_test_emulator(), program_path());
     vsnprintf(command + n, sizeof command - (size_t)n, format, args);
     va_end(args);
     strncat(command, " 2>&1", sizeof command - strlen(command) - 1);
