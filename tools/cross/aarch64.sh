@@ -25,7 +25,8 @@ tools() {
 
 # packages NAME...: these and what they need, unpacked into the root. apt is told of a system that has nothing and is of ARM.
 packages() {
-    local list="$root/.has-$1" apt=$root/.apt deb
+    local list apt=$root/.apt deb
+    list="$root/.has $*"
     [ -f "$list" ] && return
     command -v dpkg-deb >/dev/null || cannot "the libraries are Debian's packages, and dpkg-deb is not here"
     mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial"
@@ -49,7 +50,7 @@ build() { # PRESET [TARGET...]
 wheel() {
     local tools=$PWD/build/python/cross
     tools
-    packages python3-dev libjansson-dev libc6-dev
+    packages python3-dev libjansson-dev libc6-dev libstdc++6
     [ -x "$tools/bin/pip" ] || python3 -m venv "$tools"
     "$tools/bin/pip" install -q scikit-build-core || cannot "scikit-build-core cannot be installed"
     rm -rf build/aarch64/wheel
@@ -77,6 +78,18 @@ python_tests() {
     (cd python/tests && PYTHONPATH=$site PYTHONDONTWRITEBYTECODE=1 $emulator "$root/usr/bin/python3.11" -m pytest -q -p no:cacheprovider .)
 }
 
+# bits PRESET: every result of the test of variants has the same bits as with AVX2, but for one that LAPACK computes.
+bits() {
+    local test=tests/test_ops_properties_variants ours theirs n
+    [ -x "build/release/$test" ] || { echo "bits: build/release/$test is not there to compare with" && return; }
+    theirs=$(KEEL_TEST_BITS=1 "build/release/$test" | sed -n 's/^bits v3 //p' | grep -v multivariate_normal)
+    ours=$(KEEL_TEST_BITS=1 $emulator "build/$1/$test" | sed -n 's/^bits base //p' | grep -v multivariate_normal)
+    n=$(wc -l <<<"$theirs")
+    [ "$n" -gt 1 ] || { echo "bits: this processor has no AVX2" && return; }
+    diff <(echo "$theirs") <(echo "$ours") || return 1
+    echo "bits: $n results are those of AVX2"
+}
+
 # Kernels whose results depend on the processor, and threads that hand over work.
 sampled='ops/properties/variants ops/properties/rows ops/families/reduce backend/cpu/along backend/cpu/math/functions
     backend/cpu/elementwise/half storm/faults graph/errors'
@@ -88,6 +101,7 @@ sample() {
     done
     build aarch64-sample "${targets[@]}"
     KEEL_TEST_SAMPLE=kernels/27,cpu/9 under_qemu aarch64-sample -R "^(${regex#|})\$"
+    bits aarch64-sample
 }
 
 case ${1:-build} in
@@ -103,6 +117,7 @@ test)
     wheel
     status=0
     under_qemu aarch64 || status=$?
+    bits aarch64 || status=$?
     python_tests || status=$?
     exit $status
     ;;
