@@ -4,7 +4,6 @@
 #include <keel/function.h>
 
 #include "api/function_support.h"
-#include "platform/self.h"
 
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -12,7 +12,6 @@
 #include "ops/ops.h"
 #include "runtime/block_pool.h"
 #include "runtime/device.h"
-#include "platform/self.h"
 
 enum { N = 1000, ROUNDS = 30 };
 

@@ -3,7 +3,6 @@
 #include "api/api_support.h"
 
 #include "launcher.h"
-#include "platform/self.h"
 
 static mlx_distributed_group world;
 

@@ -10,7 +10,6 @@
 #include "backend/cuda/cuda_internal.h"
 
 #include "ops/kernel.h"
-#include "platform/self.h"
 
 static int compile_source(const char *name, const char *source, struct kl_error **err) {
     struct kl_emit e = {

@@ -10,7 +10,6 @@
 
 #include "backend/gpu/driver.h"
 #include "backend/opencl/opencl.h"
-#include "platform/self.h"
 
 enum { SIDE = 120, PRODUCTS = 12, ENDS = 8 };
 
