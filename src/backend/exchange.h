@@ -107,6 +107,7 @@ struct kl_device_part {
     void *comm;             /* the driver's; set by begin, as are number and words */
     int64_t number;         /* of the group's exchanges */
     void *words;            /* device memory, KL_WORD_ABORTED + 1 int64 */
+    bool in_line;           /* it runs on the user's stream, among the other operations there */
     bool failed;            /* set by the device: it takes part without a value */
     struct kl_error *own;   /* set by the device: why, where that is no failed input; owned */
 };

@@ -149,8 +149,8 @@ extern struct kl_control *kl_group_control;
 extern _Atomic(int) kl_group_n_ended; /* processes that said that they end */
 bool kl_group_any_given_up(void);     /* an exchange is under way for ever */
 void kl_groups_forked(void);
-/* Messages about exchanges: which of the two counts of a lane a number belongs to. */
-enum kl_cause_of { KL_CAUSE_OF_HOST = 0, KL_CAUSE_OF_DEVICE = 2 };
+/* Messages about exchanges: which count a number belongs to. */
+enum kl_cause_of { KL_CAUSE_OF_HOST = 0, KL_CAUSE_OF_DEVICE = 2, KL_CAUSE_IN_LINE = 4 };
 /* An exchange, for the messages about it. */
 struct kl_exchange_name {
     struct kl_group *group;

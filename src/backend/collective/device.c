@@ -8,12 +8,26 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/platform/clock.h"
 #include "backend/gpu/gpu.h"
 #include "base/alloc.h"
 #include "base/refs.h"
 #include "base/value/failures.h"
+
+enum {
+    MOST_IN_LINE = 1 << 20, /* bytes; larger ones run while other operations of the stream do */
+    MOST_PAIRED = 4,        /* ranks of which each pair is connected at once */
+};
+
+static int n_lanes(const struct kl_group *g) {
+    return 2 * g->size + 2;
+}
+/* The last lane: of all ranks, on the stream of the user to which it belongs. */
+static int lane_in_line(const struct kl_group *g) {
+    return 2 * g->size + 1;
+}
 
 /* Memory of the device for taking part without a value. */
 struct kl_spare {
@@ -70,7 +84,7 @@ static struct part *part_of(struct kl_device_part *p) {
 
 int kl_group_device_new(struct kl_group *g, struct kl_backend *b, struct kl_error **err) {
     struct kl_group_device *d = kl_calloc(1, sizeof *d);
-    struct kl_device_lane *lanes = kl_calloc((size_t)g->size * 2 + 1, sizeof *lanes);
+    struct kl_device_lane *lanes = kl_calloc((size_t)n_lanes(g), sizeof *lanes);
     if (!d || !lanes) {
         kl_free(d);
         kl_free(lanes);
@@ -109,14 +123,14 @@ static void end_later(struct kl_group_device *d, struct kl_device_lane *l,
 void kl_group_device_free(struct kl_group *g) {
     struct kl_group_device *d = g->device;
     if (!d) return;
-    for (int i = 0; i < 2 * g->size + 1; i++) {
+    for (int i = 0; i < n_lanes(g); i++) {
         struct kl_device_lane *l = &d->lanes[i];
         struct kl_stream *s = atomic_load(&l->stream);
         kl_progress_lock();
         end_later(d, l, NULL);
         kl_progress_unlock();
         give_back(l->words);
-        if (s) kl_collective_host.stream_release(s);
+        if (s && i != lane_in_line(g)) kl_collective_host.stream_release(s);
         if (l->connector) kl_collective_host.stream_release(l->connector);
     }
     spare_release(d->spare);
@@ -150,27 +164,39 @@ static int spare_get(struct kl_group *g, size_t bytes, struct kl_spare **out,
     return rc;
 }
 
-/* Makes the streams of a lane and its words at first use. */
-static int lane_open(struct kl_group *g, struct kl_device_lane *l, struct kl_error **err) {
+/* The lane may be connected already. */
+static void set_connector(struct kl_device_lane *l, struct kl_stream *connector) {
+    const uint64_t ticket = kl_collective_host.stream_promise(connector);
+    kl_progress_lock();
+    l->connector = connector;
+    l->ticket = ticket;
+    if (l->state == KL_LANE_JOINED || l->state == KL_LANE_ENDED)
+        kl_timeline_publish(kl_collective_host.stream_timeline(connector), ticket);
+    kl_progress_unlock();
+}
+
+/* Makes the streams of a lane and its words at first use. mine: the stream that the lane in line gets
+ * instead of one of its own; NULL for others. */
+static int lane_open(struct kl_group *g, struct kl_device_lane *l, struct kl_stream *mine,
+                     struct kl_error **err) {
     struct kl_memory *m = g->device->backend->memory;
     const int64_t zeros[KL_WORD_ABORTED + 1] = {0};
-    struct kl_stream *s = NULL, *connector = NULL;
+    struct kl_stream *s = mine, *connector = NULL;
     int rc = KL_OK;
     if (atomic_load_explicit(&l->stream, memory_order_acquire)) return KL_OK;
     kl_mutex_lock(&g->mu);
     if (!atomic_load(&l->stream)) {
-        rc = kl_collective_host.stream_new(&s, g->device->backend, true, err);
-        if (!rc) rc = kl_collective_host.stream_new(&connector, &kl_collective_backend, false, err);
+        if (!s) rc = kl_collective_host.stream_new(&s, g->device->backend, true, err);
+        if (!rc && !l->connector) rc = kl_collective_host.stream_new(&connector, &kl_collective_backend, false, err);
         if (!rc && !l->words) rc = m->take(m, sizeof zeros, NULL, &l->words, err);
         if (!rc) rc = m->write(m, l->words->ptr, 0, zeros, sizeof zeros, err);
         if (!rc) {
-            l->connector = connector;
-            l->ticket = kl_collective_host.stream_promise(connector);
+            if (connector) set_connector(l, connector);
             atomic_store_explicit(&l->stream, s, memory_order_release);
         }
     }
     kl_mutex_unlock(&g->mu);
-    if (rc && s) kl_collective_host.stream_release(s);
+    if (rc && s && !mine) kl_collective_host.stream_release(s);
     if (rc && connector) kl_collective_host.stream_release(connector);
     return rc;
 }
@@ -201,10 +227,20 @@ int kl_device_prepare(struct kl_task *t, struct kl_group *g, struct kl_stream *u
     p->group = kl_group_retain(g);
     p->op = t->op;
     p->user = user;
-    p->lane_number = kl_lane_of(t->op, params->peer);
-    p->lane = &g->device->lanes[p->lane_number];
     kl_describe_for_device(b, t);
-    int rc = lane_open(g, p->lane, err);
+    p->lane_number = kl_lane_of(t->op, params->peer);
+    struct kl_device_lane *in_line = &g->device->lanes[lane_in_line(g)];
+    if (p->lane_number == KL_LANE_ALL && spare_bytes(b) <= MOST_IN_LINE) {
+        /* The first stream with such an operation has the lane; those of others run as large ones. */
+        if (lane_open(g, in_line, user, err)) {
+            part_ops.drop(b);
+            return KL_ENOMEM;
+        }
+        b->in_line = atomic_load(&in_line->stream) == user;
+    }
+    if (b->in_line) p->lane_number = lane_in_line(g);
+    p->lane = &g->device->lanes[p->lane_number];
+    int rc = b->in_line ? KL_OK : lane_open(g, p->lane, NULL, err);
     if (!rc) rc = spare_get(g, spare_bytes(b), &p->spare, err);
     if (rc) {
         part_ops.drop(b);
@@ -219,15 +255,19 @@ struct kl_stream *kl_device_stream(const struct kl_device_part *p) {
     return atomic_load_explicit(&((const struct part *)p)->lane->stream, memory_order_acquire);
 }
 
+/* The lane is to be connected, unless that has begun. */
+static void want(const struct kl_group *g, struct kl_device_lane *l) {
+    if (l->state != KL_LANE_UNUSED) return;
+    l->state = g->broken ? KL_LANE_ENDED : KL_LANE_WANTED;
+    l->wanted_since = kl_clock_ns();
+    if (l->state == KL_LANE_WANTED) atomic_fetch_add(&n_changing, 1);
+}
+
 bool kl_device_waits(struct kl_device_part *base, struct kl_wait *w) {
     struct part *p = part_of(base);
     struct kl_device_lane *l = p->lane;
     kl_progress_lock();
-    if (l->state == KL_LANE_UNUSED) {
-        l->state = p->group->broken ? KL_LANE_ENDED : KL_LANE_WANTED;
-        l->wanted_since = kl_clock_ns();
-        if (l->state == KL_LANE_WANTED) atomic_fetch_add(&n_changing, 1);
-    }
+    want(p->group, l);
     const bool waits = l->state == KL_LANE_WANTED || l->state == KL_LANE_JOINS;
     kl_progress_unlock();
     *w = (struct kl_wait){kl_collective_host.stream_timeline(l->connector), l->ticket};
@@ -239,7 +279,7 @@ static struct kl_exchange_name name_of(const struct part *p) {
     return (struct kl_exchange_name){.group = p->group,
                                      .op = p->op,
                                      .peer = p->base.peer,
-                                     .of = KL_CAUSE_OF_DEVICE,
+                                     .of = p->base.in_line ? KL_CAUSE_IN_LINE : KL_CAUSE_OF_DEVICE,
                                      .number = p->base.number};
 }
 
@@ -268,7 +308,6 @@ static int begin(struct kl_device_part *base, struct kl_error *own, struct kl_er
         if (own) tell_cause(p, own);
     }
     kl_progress_unlock();
-    kl_progress_wake();
     return why ? kl_fail_with(err, why) : KL_OK;
 }
 
@@ -331,7 +370,7 @@ static void drop(struct kl_device_part *base) {
     kl_progress_lock();
     finish(p);
     kl_progress_unlock();
-    if (p->launched) kl_collective_host.stream_settled(p->user);
+    if (p->launched && !base->in_line) kl_collective_host.stream_settled(p->user);
     kl_error_release(base->own);
     kl_error_release(p->error);
     spare_release(p->spare);
@@ -346,7 +385,7 @@ static const struct kl_device_part_ops part_ops = {
 
 /* Who is in the communicator of a lane, in its order: ranks of the group. */
 static int members(const struct kl_group *g, int lane, int *first, int *mine) {
-    if (lane == KL_LANE_ALL) {
+    if (lane == KL_LANE_ALL || lane == lane_in_line(g)) {
         *first = 0;
         *mine = g->rank;
         return g->size;
@@ -374,16 +413,16 @@ static bool from_hex(char *id, const char *text) {
 /* Makes the address of a lane's communicator, and tells the others. */
 static int make_id(struct kl_group *g, int lane, char *id, struct kl_error **err) {
     char text[2 * KL_COMM_ID_BYTES + 1];
+    const bool of_all = lane == KL_LANE_ALL || lane == lane_in_line(g);
     const int peer = (lane - 1) / 2;
     /* The lane as the receiver of values counts it. */
     const struct kl_control_message m = {.kind = KL_CONTROL_COMM,
                                          .group = g->id,
-                                         .lane = lane == KL_LANE_ALL ? KL_LANE_ALL
-                                                                     : kl_lane_receive(g->rank)};
+                                         .lane = of_all ? lane : kl_lane_receive(g->rank)};
     KL_TRY(kl_gpu_comm_id(g->device->backend, id, err));
     to_hex(text, id);
     for (int i = 0; i < g->size; i++)
-        if (i != g->rank && (lane == KL_LANE_ALL || i == peer))
+        if (i != g->rank && (of_all || i == peer))
             kl_control_send(kl_group_control, g->process[i], &m, text);
     return KL_OK;
 }
@@ -393,6 +432,7 @@ static void connected(struct kl_device_lane *l, enum kl_lane_state state) {
     l->state = state;
     if (!waited) return;
     atomic_fetch_sub(&n_changing, 1);
+    if (!l->connector) return; /* nobody waits yet */
     kl_timeline_publish(kl_collective_host.stream_timeline(l->connector), l->ticket);
 }
 
@@ -422,6 +462,32 @@ static int advance_lane(struct kl_group *g, int lane, struct kl_error **err) {
     return rc < 0 ? rc : KL_OK;
 }
 
+/* The lanes of a pair with itself are never connected. */
+static bool connects_at_once(const struct kl_group *g, int lane) {
+    if (lane == KL_LANE_ALL || lane == lane_in_line(g)) return true;
+    return g->size <= MOST_PAIRED && (lane - 1) / 2 != g->rank;
+}
+
+int kl_device_connect(struct kl_group *g, struct kl_error **err) {
+    int left = 0, rc = KL_OK;
+    if (!g->device) return KL_OK;
+    do {
+        left = 0;
+        kl_progress_lock();
+        for (int i = 0; i < n_lanes(g) && !g->broken; i++) {
+            struct kl_device_lane *l = &g->device->lanes[i];
+            if (!connects_at_once(g, i)) continue;
+            want(g, l);
+            left += l->state == KL_LANE_WANTED || l->state == KL_LANE_JOINS;
+        }
+        if (g->broken) rc = kl_fail_with(err, kl_error_retain(g->broken));
+        kl_progress_unlock();
+        kl_progress_wake();
+        if (left && !rc && !kl_progress_poll()) nanosleep(&(const struct timespec){0, 100000}, NULL);
+    } while (left && !rc);
+    return rc;
+}
+
 static void check_limits(struct kl_group *g, int64_t now) {
     const double limit = (double)kl_collective_limit_ns / 1e9;
     struct kl_error_info info = {.code = KL_EGROUP};
@@ -444,7 +510,7 @@ static void check_limits(struct kl_group *g, int64_t now) {
 void kl_device_advance(struct kl_group *g, int64_t now) {
     struct kl_error *e = NULL;
     if (!g->device || g->broken) return;
-    for (int i = 0; i < 2 * g->size + 1; i++) {
+    for (int i = 0; i < n_lanes(g); i++) {
         const int rc = advance_lane(g, i, &e);
         if (!rc) continue;
         kl_group_break(g, e ? e : kl_error_static(rc));
@@ -460,7 +526,7 @@ void kl_device_fail(struct kl_group *g) {
         struct part *p = kl_container(k, struct part, link);
         if (!p->error) p->error = kl_error_retain(g->broken);
     }
-    for (int i = 0; i < 2 * g->size + 1; i++) {
+    for (int i = 0; i < n_lanes(g); i++) {
         struct kl_device_lane *l = &d->lanes[i];
         end_later(d, l, g);
         if (l->state != KL_LANE_UNUSED) connected(l, KL_LANE_ENDED);
@@ -483,7 +549,7 @@ static void mark_aborted(struct kl_block *words) {
 
 /* Whether the communicator has been ended. */
 static bool end(struct ending *e) {
-    if (e->aborted) mark_aborted(e->words);
+    if (e->aborted && e->words) mark_aborted(e->words); /* else nothing has used it */
     if (!kl_gpu_comm_end(e->backend, e->comm, e->aborted != NULL)) return false;
     kl_group_release(e->aborted);
     kl_free(e);

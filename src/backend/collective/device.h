@@ -18,7 +18,7 @@ enum kl_lane_state {
 struct kl_device_lane {
     _Atomic(struct kl_stream *) stream; /* of the device; made at first use */
     struct kl_stream *connector; /* on its timeline `ticket` is published when state is JOINED
-                                         * or ENDED; NULL while the state is UNUSED */
+                                  * or ENDED; made with `stream` */
     uint64_t ticket;
     enum kl_lane_state state;
     int64_t wanted_since;
@@ -30,7 +30,7 @@ struct kl_device_lane {
 /* The part of a group that belongs to its devices; NULL where these have no common library. */
 struct kl_group_device {
     struct kl_backend *backend;
-    struct kl_device_lane *lanes; /* as those of the group */
+    struct kl_device_lane *lanes; /* as those of the group, and the one in line */
     struct kl_spare *spare;       /* of the largest operation built so far; under the group's mu */
     struct kl_list parts;         /* that have begun and are not settled */
 };
@@ -38,6 +38,10 @@ struct kl_group_device {
 /* Gives the group what it needs for the device; also frees it. Without the lock. */
 int kl_group_device_new(struct kl_group *g, struct kl_backend *b, struct kl_error **err);
 void kl_group_device_free(struct kl_group *g);
+
+/* Connects the devices of the group: all ranks call it, and it waits for them. Connections that are
+ * made later may have to wait for exchanges that run. Without the lock. */
+int kl_device_connect(struct kl_group *g, struct kl_error **err);
 
 /* As kl_collective_prepare, for a task of the group's device. Without the lock. */
 int kl_device_prepare(struct kl_task *t, struct kl_group *g, struct kl_stream *user,

@@ -388,6 +388,11 @@ static int split(struct kl_group *g, struct choice *all, struct kl_group **out,
         rc = kl_group_new(out, rank, n, n > 1 ? comm : NULL,
                           n > 1 && g->device ? g->device->backend : NULL, process,
                           id_of(g, mine.color), err);
+    if (!rc && (rc = kl_device_connect(*out, err))) {
+        kl_group_release(*out);
+        *out = NULL;
+        comm = NULL; /* it went with the group */
+    }
     if (comm && (rc || n == 1)) {
         kl_progress_lock();
         comm->engine->leave(comm, false);

@@ -6,6 +6,7 @@
 
 #include "backend/collective/collective.h"
 #include "backend/collective/control_connect.h"
+#include "backend/collective/device.h"
 #include "backend/collective/environment.h"
 #include "backend/collective/mpi.h"
 #include "backend/collective/rendezvous.h"
@@ -149,6 +150,7 @@ static int join_world(const char *name, int rank, int size, struct kl_comm *comm
         return kl_fail(err, KL_EGROUP, "the backend nccl cannot be used: %s", world.no_device);
     KL_TRY(kl_group_new(&g, rank, size, comm, device, NULL, 1, err));
     KL_TRY(kl_progress_start(kl_group_control, err));
+    KL_TRY(kl_device_connect(g, err));
     world.group = g;
     return KL_OK;
 }

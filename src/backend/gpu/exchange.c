@@ -3,8 +3,9 @@
  * Such an operation is never dropped, because others wait for it: where its input has failed or
  * there is no memory it takes part with spare memory and says so. News of failures goes along with
  * the values, from the fault words of the input on one rank to that of the operation on
- * the others, so no thread waits in between. Each is a command buffer of its own, which is handed
- * over at once: the order of launches is that of all ranks. */
+ * the others, so no thread waits in between. Small ones run among the other operations of a stream;
+ * others on a stream of the group, where each is a command buffer of its own, which is handed over
+ * at once. The order of launches is that of all ranks. */
 #include "backend/gpu/gpu_internal.h"
 #include "base/op/op_params.h"
 
@@ -32,7 +33,7 @@ int kl_gpu_exchange(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
     part->own = *err;
     part->failed = *err != NULL;
     *err = NULL;
-    kl_gpu_flush(b, q);
+    if (!part->in_line) kl_gpu_flush(b, q);
     int rc = part->ops->begin(part, part->own, err);
     if (!rc && (rc = encode(q, t, part, err)))
         part->ops->refused(part, *err ? *err : kl_error_static(rc));
@@ -40,7 +41,7 @@ int kl_gpu_exchange(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
         part->ops->drop(part);
         return KL_LAUNCH_DONE;
     }
-    kl_gpu_flush(b, q);
+    if (!part->in_line) kl_gpu_flush(b, q);
     return KL_LAUNCH_PENDING;
 }
 
@@ -57,8 +58,8 @@ static struct kl_error *own_of(const struct kl_gpu_op *op, struct kl_error *inpu
     return op->part->own ? op->part->own : op->cb->error;
 }
 
-bool kl_gpu_exchange_is_ready(struct kl_command_buffer *cb) {
-    struct kl_gpu_op *op = cb->first;
+bool kl_gpu_exchange_is_ready(struct kl_gpu_op *op) {
+    const struct kl_command_buffer *cb = op->cb;
     struct kl_error *input = NULL;
     for (int i = 0; i < op->n_in && !input; i++) input = kl_fate_error(op->in[i]->fate);
     if (cb->error) op->part->ops->refused(op->part, cb->error);

@@ -73,7 +73,8 @@ struct kl_command_buffer {
     struct kl_error *error;
     bool complete; /* guarded by dev->mu */
     bool settled;  /* guarded by dev->mu */
-    bool asked;    /* its operation of several processes is ready; the settling thread's */
+    /* The first operation that is not settled yet, once it has begun; the settling thread's. */
+    struct kl_gpu_op *at;
     /* Next in the queue, guarded by dev->mu; later, next in the list of the settling thread. */
     struct kl_command_buffer *next;
 };
@@ -146,13 +147,13 @@ int kl_gpu_launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
 int kl_gpu_drop(struct kl_backend *b, struct kl_queue *q, struct kl_task *t, struct kl_error **err);
 void kl_gpu_skip(struct kl_backend *b, struct kl_queue *q, struct kl_task *t);
 
-/* ---- exchange.c: operations of several processes; each is a command buffer of its own ---- */
+/* ---- exchange.c: operations of several processes ---- */
 /* As kl_gpu_launch. *err: why this process takes part without a value. */
 int kl_gpu_exchange(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
                     struct kl_error **err);
-/* Whether cb, which has run and whose inputs are settled, can be settled. The caller is the
- * settling thread, and has fetched the words. */
-bool kl_gpu_exchange_is_ready(struct kl_command_buffer *cb);
+/* Whether the operation, which has run and whose inputs are settled, can be settled. The caller is
+ * the settling thread, and has fetched the words. */
+bool kl_gpu_exchange_is_ready(struct kl_gpu_op *op);
 /* The error of the operation, owned, or NULL. input: why its input has failed; taken. */
 struct kl_error *kl_gpu_exchange_outcome(struct kl_gpu_op *op, struct kl_error *input);
 

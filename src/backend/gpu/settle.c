@@ -139,17 +139,6 @@ static bool may_settle(struct kl_command_buffer *cb) {
     return true;
 }
 
-/* Whether other processes have said all that the outcome of cb depends on. The lock is held on
- * entry and on return, but not meanwhile. */
-static bool is_ready(struct kl_gpu_device *dev, struct kl_command_buffer *cb) {
-    if (cb->asked || !cb->first || !cb->first->part) return true;
-    kl_mutex_unlock(&dev->mu);
-    fetch_words(dev, cb);
-    cb->asked = kl_gpu_exchange_is_ready(cb);
-    kl_mutex_lock(&dev->mu);
-    return cb->asked;
-}
-
 /* Releases index arrays before the ticket is published, so that a thread that waits for the ticket
  * sees their memory released. Index arrays over the user's memory are released later, because their
  * destructor may wait for this device. */
@@ -162,12 +151,17 @@ static void drop_indices(struct kl_gpu_op *op) {
     }
 }
 
-/* Settles the head of a queue. The caller is the settling thread and does not hold the lock. */
-static void settle_cb(struct kl_gpu_device *dev, struct kl_command_buffer *cb) {
-    if (!cb->asked) fetch_words(dev, cb);
-    for (struct kl_gpu_op *op = cb->first; op; op = op->next) {
-        settle_op(op);
-        drop_indices(op);
+/* Settles the head of a queue. false: it goes on there later, when other processes have told why an
+ * operation failed. The caller is the settling thread and does not hold the lock. */
+static bool settle_cb(struct kl_gpu_device *dev, struct kl_command_buffer *cb) {
+    if (!cb->at) {
+        fetch_words(dev, cb);
+        cb->at = cb->first;
+    }
+    for (; cb->at; cb->at = cb->at->next) {
+        if (cb->at->part && !kl_gpu_exchange_is_ready(cb->at)) return false;
+        settle_op(cb->at);
+        drop_indices(cb->at);
     }
     struct kl_queue *q = cb->queue;
     kl_mutex_lock(&dev->mu);
@@ -185,6 +179,7 @@ static void settle_cb(struct kl_gpu_device *dev, struct kl_command_buffer *cb) {
     cb->next = NULL;
     dev->n_unsettled--;
     kl_mutex_unlock(&dev->mu);
+    return true;
 }
 
 /* Fails everything that is still in flight on a lost device. Called by the settling thread with the
@@ -234,13 +229,15 @@ void kl_gpu_settle(struct kl_gpu_device *dev) {
             if (!cb) continue;
             if (query(dev, cb)) progress = true;
             if (imply_complete(cb)) progress = true;
-            if (!may_settle(cb) || !is_ready(dev, cb)) continue;
+            if (!may_settle(cb)) continue;
             kl_mutex_unlock(&dev->mu);
-            settle_cb(dev, cb);
-            cb->next = done;
-            done = cb;
+            const bool settled = settle_cb(dev, cb);
+            if (settled) {
+                cb->next = done;
+                done = cb;
+            }
             kl_mutex_lock(&dev->mu);
-            progress = true;
+            progress = progress || settled;
         }
     }
     dev->settling = false;
