@@ -47,17 +47,17 @@ static inline __attribute__((always_inline)) vec element(enum way way, word_vec 
     if (in_place(way, e))
         return __builtin_convertvector((int_vec)(w & ((1u << bits) - 1) << bits * e), vec);
     const int_vec code = (int_vec)(e == top ? w >> bits * e : (w >> bits * e) & ((1u << bits) - 1));
-#if defined(__AVX512F__) /* a shuffle takes as many low bits of an index as it needs */
+#if defined(__AVX512F__)
     if (way == NIBBLES) {
         const vec table = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-        return __builtin_shuffle(table, (int_vec)(w >> 4 * e));
+        return looked_up(table, (int_vec)(w >> 4 * e));
     }
 #endif
     if (way == NIBBLES || way == BYTES) return __builtin_convertvector(code, vec);
     if (way == E2M1) { /* twice the number */
 #if defined(__AVX512F__)
         const vec table = {0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12};
-        return __builtin_shuffle(table, (int_vec)(w >> 4 * e));
+        return looked_up(table, (int_vec)(w >> 4 * e));
 #elif defined(__AVX2__)
         const int_vec two = (int_vec)e2m1_bytes((e % 2 ? w >> 4 : w) & 0x0f0f0f0fu);
         return __builtin_convertvector((two << (24 - e / 2 * 8)) >> 24, vec);

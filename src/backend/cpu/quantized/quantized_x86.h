@@ -23,4 +23,10 @@ static inline __attribute__((always_inline)) word_vec e2m1_bytes(word_vec codes)
     const __m128i twice = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
     return (word_vec)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(twice), (__m256i)codes);
 }
+
+#else
+/* Lane k of the result is the number of the table that the low four bits of which[k] name. */
+static inline __attribute__((always_inline)) kl_vec_f32 looked_up(kl_vec_f32 table, int_vec which) {
+    return (kl_vec_f32)_mm512_permutexvar_ps((__m512i)which, (__m512)table);
+}
 #endif
