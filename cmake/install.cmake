@@ -37,7 +37,7 @@ Cflags: -I\${includedir}
       \"\$ENV{DESTDIR}\${KEEL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig/${name}.pc\" @ONLY)")
 endforeach()
 install(CODE "
-  foreach(link libmlxc.so libmlxc.so.0)
-    execute_process(COMMAND \${CMAKE_COMMAND} -E create_symlink libkeel.so.0
+  foreach(link libmlxc${CMAKE_SHARED_LIBRARY_SUFFIX} libmlxc$<IF:$<BOOL:${APPLE}>,.0.dylib,.so.0>)
+    execute_process(COMMAND \${CMAKE_COMMAND} -E create_symlink $<TARGET_SONAME_FILE_NAME:keel>
       \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/\${link})
   endforeach()")

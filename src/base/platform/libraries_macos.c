@@ -32,6 +32,14 @@ const char kl_install_mpi[] =
     "libmpi.40.dylib of Open MPI, libmpi.12.dylib of MPICH; brew install open-mpi or mpich";
 const char kl_install_opencl[] = "brew install opencl-icd-loader, and a driver: brew install pocl";
 
+/* Its threads, and what they run when they end, are of this library: it stays loaded when a program
+ * closes it, as the linker has it stay on Linux. */
+__attribute__((constructor)) static void stay_loaded(void) {
+    static const char here = 0;
+    Dl_info of;
+    if (dladdr(&here, &of)) (void)dlopen(of.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 /* The environment belongs to the program, and its functions take a lock that a library cannot: the
  * variable is not given, and the library chooses for itself. */
 void *kl_library_open_with(const char *variable, const char *name) {
