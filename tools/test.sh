@@ -209,6 +209,12 @@ if has more; then
     stage "TSan: build" sanitizer_build tsan widest
     stage "TSan" tests tsan "$in_threads"
     if [ "$mode" = full ]; then
+        stage "macOS: build, symbols" tools/cross.sh macos build
+        stage "macOS: wheel" tools/cross.sh macos wheel arm64
+    else
+        stage "macOS: sources compile" tools/cross.sh macos syntax
+    fi
+    if [ "$mode" = full ]; then
         stage "ARM under qemu" tools/cross.sh aarch64 test
     else
         stage "ARM: a sample under qemu" tools/cross.sh aarch64 sample
