@@ -139,6 +139,7 @@ int kl_thread_start(void (*fn)(void *), void *arg, const char *name) {
     int rc = kl_alloc_should_fail() ? -1 : pthread_attr_init(&attr);
     if (rc) goto fail;
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    if (kl_thread_stack_bytes()) pthread_attr_setstacksize(&attr, kl_thread_stack_bytes());
     /* Signals are blocked, because the user's handlers must run on the user's threads. */
     sigset_t all, old;
     atomic_fetch_add(&n_starting, 1);

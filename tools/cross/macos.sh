@@ -192,6 +192,7 @@ for cpu in "$@"; do
     case $cpu in arm64 | x86_64) ;; *) echo "macos.sh: a processor is one of arm64, x86_64 (given: $cpu)" >&2; exit 2 ;; esac
 done
 [ $# -gt 0 ] || set -- arm64 x86_64
+case $command in build | wheel | syntax) ;; *) echo "macos.sh: a command is one of build, wheel, syntax (given: $command)" >&2; exit 2 ;; esac
 mkdir -p "$made"
 compiler
 case $command in
@@ -204,8 +205,4 @@ wheel)
     for cpu in "$@"; do wheel "$cpu"; done
     ;;
 syntax) syntax "$1" ;;
-*)
-    echo "macos.sh: a command is one of build, wheel, syntax (given: $command)" >&2
-    exit 2
-    ;;
 esac

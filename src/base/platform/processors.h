@@ -1,6 +1,7 @@
 /* processors.h - what the system says of processors and threads. */
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The number of processors on which the calling thread may run. At least 1. */
@@ -11,5 +12,11 @@ int64_t kl_processors_l1_bytes(void);
  * To be called only where the processor has them. */
 bool kl_processors_allow_tiles(void);
 
+/* Whether a processor of ARM has this, by what the system says; no other processor has it. */
+enum kl_arm_feature { KL_ARM_DOTPROD, KL_ARM_I8MM, KL_ARM_BF16 };
+bool kl_processors_have(enum kl_arm_feature feature);
+
+/* The bytes of stack to ask for when a thread is started. 0: what the system gives is enough. */
+size_t kl_thread_stack_bytes(void);
 /* Names the calling thread for debuggers. Of the name, 15 characters are kept. */
 void kl_thread_name_self(const char *name);

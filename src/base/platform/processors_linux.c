@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#ifdef __aarch64__
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 int kl_processors_allowed(void) {
     cpu_set_t mine;
@@ -31,6 +35,22 @@ bool kl_processors_allow_tiles(void) {
 #else
     return false;
 #endif
+}
+
+bool kl_processors_have(enum kl_arm_feature feature) {
+#ifdef __aarch64__
+    switch (feature) {
+    case KL_ARM_DOTPROD: return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+    case KL_ARM_I8MM: return getauxval(AT_HWCAP2) & HWCAP2_I8MM;
+    case KL_ARM_BF16: return getauxval(AT_HWCAP2) & HWCAP2_BF16;
+    }
+#endif
+    return false;
+}
+
+/* It is the limit of the process, 8 MB unless told. */
+size_t kl_thread_stack_bytes(void) {
+    return 0;
 }
 
 void kl_thread_name_self(const char *name) {

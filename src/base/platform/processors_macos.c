@@ -28,6 +28,19 @@ bool kl_processors_allow_tiles(void) {
     return false;
 }
 
+bool kl_processors_have(enum kl_arm_feature feature) {
+    static const char *const names[] = {[KL_ARM_DOTPROD] = "hw.optional.arm.FEAT_DotProd",
+                                        [KL_ARM_I8MM] = "hw.optional.arm.FEAT_I8MM",
+                                        [KL_ARM_BF16] = "hw.optional.arm.FEAT_BF16"};
+    return asked(names[feature]) == 1;
+}
+
+/* A thread gets 512 KB, and the first thread of a process 8 MB: kernels, and callbacks of users
+ * that run on our threads, may need as much as there. */
+size_t kl_thread_stack_bytes(void) {
+    return (size_t)8 << 20;
+}
+
 void kl_thread_name_self(const char *name) {
     char kept[16];
     snprintf(kept, sizeof kept, "%s", name);

@@ -3,14 +3,41 @@
 #include "support.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 #include "base/platform/processors.h"
+#include "base/thread.h"
 
 static void are_counted(void **state) {
     assert_true(kl_processors_allowed() >= 1);
     const int64_t l1 = kl_processors_l1_bytes();
     assert_true(l1 == 0 || (l1 >= 4096 && l1 <= 1 << 24));
+}
+
+static void have_what_their_kind_can_have(void **state) {
+    for (int f = KL_ARM_DOTPROD; f <= KL_ARM_BF16; f++) {
+        const bool has = kl_processors_have((enum kl_arm_feature)f);
+        assert_true(kl_processors_have((enum kl_arm_feature)f) == has);
+#ifndef __aarch64__
+        assert_false(has);
+#endif
+    }
+    /* The architecture has the products of matrices only beside those of vectors. */
+    assert_true(kl_processors_have(KL_ARM_DOTPROD) || !kl_processors_have(KL_ARM_I8MM));
+}
+
+/* A frame of a megabyte, of which each page is written. */
+static void use_stack(void *arg) {
+    volatile char frame[1 << 20];
+    for (size_t i = 0; i < sizeof frame; i += 1024) frame[i] = 1;
+    atomic_store((_Atomic(int) *)arg, frame[0]);
+}
+
+static void threads_have_room(void **state) {
+    _Atomic(int) done = 0;
+    assert_int_equal(kl_thread_start(use_stack, &done, "room"), 0);
+    while (!atomic_load(&done)) sched_yield();
 }
 
 static void *named(void *arg) {
@@ -35,6 +62,8 @@ static void long_names_are_cut(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(are_counted),
+        cmocka_unit_test(have_what_their_kind_can_have),
+        cmocka_unit_test(threads_have_room),
         cmocka_unit_test(long_names_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
