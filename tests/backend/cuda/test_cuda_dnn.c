@@ -674,7 +674,7 @@ static int alone(const char *library, const char *major, int create, const char 
     const char *why = kl_cuda_lacks(1, &key);
     bad |= (strcmp(key, "missing_cudnn") != 0) << 3;
     bad |= (says ? !why || !strstr(why, says) : why != NULL) << 4;
-    bad |= (kl_cuda_lacks(4, &key) || key) << 5;
+    bad |= (kl_cuda_lacks(5, &key) || key) << 5;
     if (bad) printf("%s: %d, %s\n", library ? library : "", bad, why ? why : "there");
     fflush(stdout);
     return bad;
