@@ -68,14 +68,23 @@ under_qemu() { # PRESET [ctest arguments]: what a test says that it does not run
     return $status
 }
 
-# The interpreter, NumPy and pytest are those for ARM; what is written in Python alone is the same everywhere.
+# The interpreter, NumPy and pytest are those for ARM. What tests start again is a script that calls qemu. Not run: what
+# forks and then computes, which starts threads; what launchers of MPI start; drivers that are stand-ins made by the
+# compiler of this machine, PoCL, and the status of a process that writes into a closed pipe.
 python_tests() {
-    local site=$PWD/build/aarch64/site
+    local site=$root/usr/local/lib/python3.11/dist-packages python=$PWD/build/aarch64/python-under-qemu
+    local not_here='test_ranks or test_fork or test_a_process_that_forks_before_it_computes or test_a_gpu_of_cuda_is_the_default_device
+        or test_who_names_a_device_loads_no_driver or test_doctor_says_why_there_is_no_opencl or test_nobody_reads_the_output'
+    not_here=$(echo $not_here)
     rm -rf "$site"
     build/python/cross/bin/pip install -q --target "$site" --only-binary=:all: --python-version 3.11 --implementation cp \
         --platform manylinux2014_aarch64 --platform manylinux_2_28_aarch64 pytest numpy ml_dtypes || cannot "NumPy and pytest for ARM cannot be installed"
     python3 -m zipfile -e build/aarch64/wheel/keel-*.whl "$site"
-    (cd python/tests && PYTHONPATH=$site PYTHONDONTWRITEBYTECODE=1 $emulator "$root/usr/bin/python3.11" -m pytest -q -p no:cacheprovider .)
+    printf '#!/bin/sh\nexec %s %s "$@"\n' "$emulator" "$root/usr/bin/python3.11" >"$python"
+    printf 'import sys; sys.executable = "%s"\n' "$python" >"$site/under_qemu.pth"
+    chmod +x "$python"
+    echo "NOT RUN: $not_here (python/tests)"
+    (cd python/tests && PYTHONDONTWRITEBYTECODE=1 "$python" -m pytest -q -p no:cacheprovider -k "not ($not_here)" .)
 }
 
 # bits PRESET: every result of the test of variants has the same bits as with AVX2, but for one that LAPACK computes.
@@ -86,7 +95,7 @@ bits() {
     ours=$(KEEL_TEST_BITS=1 $emulator "build/$1/$test" | sed -n 's/^bits base //p' | grep -v multivariate_normal)
     n=$(wc -l <<<"$theirs")
     [ "$n" -gt 1 ] || { echo "bits: this processor has no AVX2" && return; }
-    diff <(echo "$theirs") <(echo "$ours") || return 1
+    [ "$ours" = "$theirs" ] || { diff <(echo "$theirs") <(echo "$ours") | head -n 20; return 1; }
     echo "bits: $n results are those of AVX2"
 }
 

@@ -119,6 +119,11 @@ __extension__ typedef unsigned __int128 u128;
 static inline uint32_t quotient_of_16_bits(uint32_t a, uint32_t b) {
     return (uint32_t)(int32_t)((float)(int32_t)a / (float)(int32_t)b);
 }
+#ifdef __aarch64__
+static inline uint32_t quotient_of_32_bits(uint32_t a, uint32_t b) {
+    return (uint32_t)((double)a / (double)b);
+}
+#else
 /* Numbers are moved by 2^31, because only signed ones are converted by one instruction of AVX2. */
 static inline double wide_of_u32(uint32_t a) {
     return (double)(int32_t)(a ^ UINT32_C(1) << 31) + 0x1p31;
@@ -128,6 +133,7 @@ static inline uint32_t quotient_of_32_bits(uint32_t a, uint32_t b) {
     /* Rounded down before it is moved: a conversion rounds negative numbers up. */
     return (uint32_t)(int32_t)(floor(q) - 0x1p31) ^ UINT32_C(1) << 31;
 }
+#endif
 #ifdef __AVX512DQ__
 #define IS_SCALAR_64 false
 /* The first quotient is too small by at most 2^-49 of itself, so what it leaves is at most 2^15

@@ -56,8 +56,11 @@ struct circular {
 static void circular(const struct circular *f, int64_t n, float *y, const float *x) {
     for (int64_t at = 0; at < n; at += RUN, x += RUN, y += RUN) {
         const int64_t m = kl_min64(n - at, RUN);
-        int wide = 0, far = 0;
-        for (int64_t i = 0; i < m; i++) wide |= !(fabsf(x[i]) < KL_CIRCLE_NEAR);
+        uint32_t top = 0; /* the largest magnitude, as twice its bits; NaN is above all */
+        for (int64_t i = 0; i < m; i++)
+            top = kl_f32_bits(x[i]) << 1 > top ? kl_f32_bits(x[i]) << 1 : top;
+        const bool wide = top >= kl_f32_bits(KL_CIRCLE_NEAR) << 1;
+        int far = 0;
         for (int64_t i = 0; wide && i < m; i++) far |= fabsf(x[i]) >= KL_CIRCLE_MAX;
         if (far)
             for (int64_t i = 0; i < m; i++)

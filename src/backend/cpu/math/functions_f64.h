@@ -91,7 +91,11 @@ KL_INLINE double kl_polynomial_halves(const double *c, int n, double x) {
 #define KL_POLYNOMIAL_HALVES(c, x) kl_polynomial_halves(c, (int)(sizeof(c) / sizeof *(c)), x)
 
 KL_INLINE double kl_clamp_f64(double x, double lo, double hi) { /* NaN stays NaN */
+#ifdef __aarch64__                                              /* as kl_clamp_f32 */
+    return x == x ? fmin(fmax(x, lo), hi) : x;
+#else
     return x < lo ? lo : x > hi ? hi : x;
+#endif
 }
 
 /* ---- exponentials ---- */

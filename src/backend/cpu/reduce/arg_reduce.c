@@ -175,6 +175,9 @@ struct best {
 #define PLACE uint16_t
 /* defines scan_rank16 */
 #include "backend/cpu/reduce/arg_reduce.inc"
+#ifdef __aarch64__
+#include "backend/cpu/reduce/arg_reduce_neon.h"
+#else
 #define T int32_t
 #define STEP uint32_t
 #define NAME rank32
@@ -185,6 +188,7 @@ struct best {
 #define PLACE uint32_t
 /* defines scan_rank32 */
 #include "backend/cpu/reduce/arg_reduce.inc"
+#endif
 
 enum { AT_ONCE = 8 };
 #define ROW(b, k)                                           \

@@ -53,6 +53,10 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define JOIN KL_PLAIN_MAX
 /* defines run_keys16, lane_keys16 */
 #include "backend/cpu/reduce/reduce.inc"
+#ifdef __aarch64__
+#include "backend/cpu/reduce/reduce_keys_neon.h"
+#define HAS_RUN
+#endif
 #define T int32_t
 #define NAME keys32
 #define FROM uint32_t

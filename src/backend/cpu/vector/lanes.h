@@ -5,8 +5,9 @@
 #define KL_INLINE static inline __attribute__((always_inline, unused))
 
 /* gcc would unroll such a loop before it looks for vectors, and then finds none in code with
- * selects. */
-#ifdef __clang__
+ * selects. For NEON, where 16 lanes are four vectors, it unrolls afterwards (CMakeLists.txt), so
+ * that lanes stay in registers. */
+#if defined __clang__ || defined __aarch64__
 #define KL_LANES(k, n) for (int k = 0; k < (n); k++)
 #else
 #define KL_LANES(k, n) _Pragma("GCC unroll 1") for (int k = 0; k < (n); k++)
