@@ -16,7 +16,7 @@ int kl_cpu_n_variants(void);
 int kl_cpu_variant(void);
 const char *kl_cpu_variant_name(int variant);
 void kl_cpu_use_variant(int variant); /* for tests and benchmarks */
-/* Whether products use tile registers; whether those of bfloat16 use vdpbf16ps instead. */
+/* Whether products use tile registers; whether those of bfloat16 use vdpbf16ps, or BFMMLA. */
 bool kl_cpu_uses_amx(void);
 bool kl_cpu_uses_bf16(void);
 /* Whether the kernel of an operation on matrices can run on this machine for input `a`; it fails

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/product/tiles_amx.h"
 #include "backend/cpu/product/tiles_avx512.h"
+#include "backend/cpu/product/tiles_neon_bf16.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "base/platform/processors.h"
 
@@ -22,7 +23,7 @@ kl_cpu_fusion_fn kl_cpu_variant_run_fusion_v4;
 
 /* The narrowest first. A CPU that can run a variant can run all before it, but for bf16. The names
  * are the levels of the x86-64 psABI; bf16 is v4 with vdpbf16ps, amx is v4 with the tile
- * registers. */
+ * registers. On ARM base has NEON, and bf16 is base with BFMMLA. */
 static const struct {
     const char *name;
     kernel_of_fn *kernel_of;
@@ -37,16 +38,20 @@ static const struct {
     {"bf16", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_fusion_v4},
     {"amx", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_fusion_v4},
 #endif
+#ifdef __aarch64__
+    {"bf16", kl_cpu_variant_kernel, kl_cpu_variant_run_fusion},
+#endif
 };
 
 /* Where tile registers are not there, the widest variant is the default: bf16 only if it is
  * faster. */
 static bool bf16_runs(void) {
+    if (kl_bfmmla_there()) return true;
     return kl_bf16_there() && (kl_bf16_is_fast() || kl_amx_there());
 }
 
 int kl_cpu_n_variants(void) {
-    int n = 1;
+    int n = 1 + kl_bfmmla_there();
 #if defined KL_HAS_V3 || defined KL_HAS_V4
     __builtin_cpu_init();
     bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&

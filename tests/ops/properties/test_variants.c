@@ -174,10 +174,15 @@ static void compare(const struct call *c, enum kl_dtype dtype) {
         n_compared++;
         kl_array_release(out);
         /* The base variant rounds products twice, since not every CPU has a fused multiply-add.
-         * Tile registers add in another order. */
-        bool before_amx =
-            v + 1 < kl_cpu_n_variants() && strcmp(kl_cpu_variant_name(v + 1), "amx") == 0;
-        if (multiplies_matrices(c) && (v == 0 || (before_amx && dtype == KL_BF16))) {
+         * Tile registers and BFMMLA add in another order. */
+#ifdef __aarch64__
+        static const char other[] = "bf16";
+#else
+        static const char other[] = "amx";
+#endif
+        bool before_other =
+            v + 1 < kl_cpu_n_variants() && strcmp(kl_cpu_variant_name(v + 1), other) == 0;
+        if (multiplies_matrices(c) && (v == 0 || (before_other && dtype == KL_BF16))) {
             free(first);
             first = NULL;
         }

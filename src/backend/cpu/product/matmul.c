@@ -381,7 +381,7 @@ int kl_cpu_matmul(struct kl_launch *l) {
     if (task == vector_task && row_by_phases(&j, &alone))
         return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
     if (!task) {
-        if (!kl_cpu_gemm_amx(&j, &alone)) kl_cpu_gemm(&j, &alone);
+        if (!kl_cpu_gemm_amx(&j, &alone) && !kl_cpu_gemm_bf16(&j, &alone)) kl_cpu_gemm(&j, &alone);
         return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
     }
     j.row_tasks = kl_ceil_div(j.m, j.rows);

@@ -1,5 +1,6 @@
 /* test_tiles_avx512.c - products of bfloat16 by vdpbf16ps: the tile alone, and MATMUL in the
- * variant bf16. Left out where the CPU has no such instruction. */
+ * variant bf16, which on ARM has BFMMLA (test_tiles_neon_bf16.c). Left out where the CPU has no
+ * such instruction. */
 #include "backend/cpu/kernel_support.h"
 
 #include "backend/cpu/product/tiles_avx512.h"
@@ -11,7 +12,7 @@ enum { LINES = 16, ROWS = KL_AMX_ROWS, DEPTH = KL_AMX_DEPTH, TILE = LINES * DEPT
 static int variant(void) {
     for (int v = 0; v < kl_cpu_n_variants(); v++)
         if (strcmp(kl_cpu_variant_name(v), "bf16") == 0) return v;
-    print_message("no vdpbf16ps here\n");
+    print_message("no vdpbf16ps or BFMMLA here\n");
     return -1;
 }
 
