@@ -53,6 +53,31 @@ bool kl_test_takes(const char *what, unsigned one_in) {
     return taken;
 }
 
+/* ---- the simulated Metal ---- */
+
+enum { NOT_RUN = 77 }; /* the exit status by which CTest knows that a test was skipped */
+
+/* Where a variable names the device metal, the library in the folder fake/ next to this program
+ * stands for it, but on macOS. A machine that cannot build it runs no such test. */
+__attribute__((constructor)) static void find_metal(void) {
+#ifndef __APPLE__
+    const char *gpu = getenv("KEEL_TEST_GPU"), *driver = getenv("KEEL_TEST_DRIVER");
+    const bool wanted = (gpu && strcmp(gpu, "metal") == 0) || (driver && !strcmp(driver, "metal"));
+    char path[4200];
+    ssize_t n = readlink("/proc/self/exe", path, 4096);
+    if (!wanted || getenv("KEEL_METAL_LIBRARY") || n <= 0) return;
+    path[n] = 0;
+    char *name = strrchr(path, '/');
+    snprintf(name, sizeof path - (size_t)(name - path), "/fake/libmetal.so");
+    setenv("KEEL_METAL_LIBRARY", path, 1);
+    if (access(path, R_OK) == 0) return;
+    const char *required = getenv("KEEL_TEST_REQUIRED");
+    printf("NOT RUN: the simulated Metal needs gobjc, which was not there when the tests were "
+           "built\n");
+    exit(required && strcmp(required, "1") == 0 ? EXIT_FAILURE : NOT_RUN);
+#endif
+}
+
 static char test_dir[64];
 
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw) {

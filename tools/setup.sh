@@ -3,7 +3,8 @@
 # other systems it says what to install. Does nothing when everything is there.
 set -eu
 packages=(gcc g++ make cmake ninja-build pkg-config libjansson-dev libzip4 libcmocka-dev clang libclang-rt-dev clang-format spin python3 python3-venv python3-dev
-    openmpi-bin mpich pocl-opencl-icd ocl-icd-libopencl1 libopenblas0-serial)
+    openmpi-bin mpich pocl-opencl-icd ocl-icd-libopencl1 libopenblas0-serial
+    gobjc)
 # Without these a stage of the tests says that it was not run.
 wished=(python3.11-dbg)
 missing=()

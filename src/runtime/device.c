@@ -13,6 +13,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda.h"
+#include "backend/metal/metal.h"
 #include "backend/opencl/opencl.h"
 #include "runtime/block_pool.h"
 #include "runtime/pool.h"
@@ -37,6 +38,7 @@ static const struct driver {
     bool is_default;
 } drivers[] = {
     {"cuda", "missing_cuda", kl_cuda_count, kl_cuda_open, kl_cuda_facts, NULL, kl_cuda_lacks, true},
+    {"metal", "missing_metal", kl_metal_count, kl_metal_open, kl_metal_facts, NULL, NULL, true},
     {"opencl", "missing_opencl", kl_opencl_count, kl_opencl_open, kl_opencl_facts, kl_opencl_is_gpu,
      NULL, false},
 };
