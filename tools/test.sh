@@ -85,6 +85,7 @@ sanitizer_build() { # PRESET VARIANTS-IN-FULL: builds, and names the variants of
 tests() { # tests PRESET WHAT-IS-SAMPLED [ctest arguments], after build
     local preset=$1 sampled=$2
     shift 2
+    [ "$mode" = full ] || set -- -LE metal_more "$@"
     KEEL_TEST_SAMPLE=$sampled ctest --test-dir "build/$preset" --output-on-failure -j"$jobs" --no-tests=error "$@"
 }
 
@@ -188,7 +189,7 @@ if has first || [ "$mode" = check ]; then
 fi
 if [ "$mode" = check ]; then
     stage "ASan and UBSan: build" sanitizer_build asan host
-    stage "ASan and UBSan, fast tests" tests asan "$in_sanitizers" -LE slow
+    stage "ASan and UBSan, fast tests" tests asan "$in_sanitizers" -LE "slow|metal"
     summary
     exit
 fi

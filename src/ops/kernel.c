@@ -231,12 +231,13 @@ static void common_source(struct generator *g) {
     add_users(g, " (header)", k->header);
     add(t, "CUSTOM_KERNEL(keel_%s)(", k->name);
     for (int i = 0; i < g->n_args; i++) add(t, "PTR(keel_a%d), ", i);
-    add(t, "PTR(keel_guard), %sstruct keel_params keel_p", k->raises ? "PTR(keel_words), " : "");
+    add(t, "PTR(keel_guard), %sPARAM(struct keel_params, keel_p)",
+        k->raises ? "PTR(keel_words), " : "");
     bool shared = k->shared_bytes + g->use->shared_bytes > 0;
     if (shared)
         add(t, "\n#ifdef IS_CUDA\n) {\n    extern __shared__ __align__(16) u8 keel_shared[];\n"
                /* an array of u8 would be aligned to 1 byte */
-               "#else\n, SHARED_PTR ulong2 *keel_aligned) {\n"
+               "#else\n, SHARED_ARGUMENT(ulong2, keel_aligned)) {\n"
                "    SHARED_PTR u8 *keel_shared = (SHARED_PTR u8 *)keel_aligned;\n#endif\n");
     else
         add(t, ") {\n");

@@ -27,16 +27,16 @@ static struct kl_driver *drv;
 /* ---- commands ---- */
 
 static const char kernels_text[] =
-    "KERNEL(count)(PTR(out), VALUE(u32, first), VALUE(u32, n)) {\n"
+    "KERNEL(count)(PTR(out), PARAM(u32, first), PARAM(u32, n)) {\n"
     "    if (gid() < n) AT(u32, out)[gid()] = first + (u32)gid();\n"
     "}\n"
-    "KERNEL(add_one)(PTR(in), PTR(out), VALUE(u32, n)) {\n"
+    "KERNEL(add_one)(PTR(in), PTR(out), PARAM(u32, n)) {\n"
     "    if (gid() < n) AT(u32, out)[gid()] = AT(u32, in)[gid()] + 1;\n"
     "}\n"
-    "KERNEL(raise)(PTR(word), VALUE(u32, index), VALUE(u32, position)) {\n"
+    "KERNEL(raise)(PTR(word), PARAM(u32, index), PARAM(u32, position)) {\n"
     "    if (gid() == 0) fault(AT(u32, word), (int)index, position);\n"
     "}\n"
-    "KERNEL(nothing)(VALUE(u32, n)) {\n"
+    "KERNEL(nothing)(PARAM(u32, n)) {\n"
     "}\n";
 
 struct call {
