@@ -325,6 +325,26 @@ bool kl_device_driver_is_there(const char *name) {
     return d && (!want || !*want || strcmp(want, name) == 0) && d->count(&why) > 0;
 }
 
+int kl_device_driver_opens(const char *name, bool *any, struct kl_error **err) {
+    *any = false;
+    int n = kl_device_driver_is_there(name) ? kl_device_count(KL_GPU) : 0;
+    for (int i = 0; i < n && !*any; i++) {
+        struct kl_backend *b;
+        KL_TRY(kl_device_backend(KL_GPU, i, &b, err));
+        *any = strncmp(b->name, name, strlen(name)) == 0;
+    }
+    return KL_OK;
+}
+
+int kl_device_capture(const char *path, struct kl_error **err) {
+    bool any;
+    KL_TRY(kl_device_driver_opens("metal", &any, err));
+    if (!any)
+        return kl_fail(err, KL_EUNSUPPORTED,
+                       "there is no Metal here, so nothing of it is recorded");
+    return path ? kl_metal_capture_start(path, err) : kl_metal_capture_stop(err);
+}
+
 static bool has_default(void) {
     for (int i = 0; i < N_DRIVERS; i++)
         if (drivers[i].is_default && is_whole(&drivers[i])) return true;

@@ -120,6 +120,10 @@ void kl_metal_facts(int index, struct kl_gpu_facts *out) {
     *out = found.device[index].facts; /* does not change once the devices are counted */
 }
 
+kl_metal_id kl_metal_device(int index) {
+    return found.device[index].device;
+}
+
 /* ---- opening ---- */
 
 static void forked(struct kl_driver *d) {

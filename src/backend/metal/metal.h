@@ -14,3 +14,7 @@ int kl_metal_count(const char **why);
 int kl_metal_open(int index, struct kl_backend **out, struct kl_error **err);
 /* The facts that are known of a device without opening it. */
 void kl_metal_facts(int index, struct kl_gpu_facts *out);
+/* Start and end of a recording of device 0, which is open, for Xcode. KL_EUNSUPPORTED,
+ * KL_ENOMEM. */
+int kl_metal_capture_start(const char *path, struct kl_error **err);
+int kl_metal_capture_stop(struct kl_error **err);

@@ -119,6 +119,9 @@ void kl_metal_handler_init(struct kl_metal *d);
  * still use: so this blocks until none runs any more. */
 bool kl_metal_is_lost(struct kl_metal *d);
 
+/* ---- metal.c ---- */
+kl_metal_id kl_metal_device(int index);
+
 /* ---- metal_launch.c ---- */
 int kl_metal_launch(struct kl_driver *driver, void *queue, void *kernel, uint32_t groups,
                     uint32_t local, const struct kl_karg *args, int n_args, struct kl_error **err);

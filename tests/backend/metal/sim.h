@@ -32,10 +32,24 @@ struct sim_kernel {
     size_t static_shared;
     int max_threads; /* that the source declares; 0: none */
 };
-/* A variable at program scope with an attribute of the grid. */
+/* Attributes of the grid, and a variable at program scope that has one. */
+enum sim_attribute {
+    POSITION_IN_GROUP,
+    GROUP_POSITION,
+    GROUP_SIZE,
+    N_GROUPS,
+    POSITION_IN_GRID,
+    INDEX_IN_GROUP,
+    LANE,
+    SIMD_GROUP,
+    N_SIMD_GROUPS,
+    SIMD_WIDTH,
+    N_ATTRIBUTES
+};
 struct sim_builtin {
-    char name[64], attribute[48];
-    int n; /* numbers: 1 or 3 */
+    char name[64];
+    int attribute; /* which of sim_attributes */
+    int n;         /* numbers: 1 or 3 */
     uint32_t *at;
 };
 struct sim_program {

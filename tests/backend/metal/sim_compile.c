@@ -100,6 +100,21 @@ static void found_kernel(struct sim_program *p, const char *text, const char *at
     p->n_kernels++;
 }
 
+static const struct {
+    const char *name;
+    int attribute;
+} attributes[] = {{"thread_position_in_threadgroup", POSITION_IN_GROUP},
+                  {"threadgroup_position_in_grid", GROUP_POSITION},
+                  {"threads_per_threadgroup", GROUP_SIZE},
+                  {"threadgroups_per_grid", N_GROUPS},
+                  {"thread_position_in_grid", POSITION_IN_GRID},
+                  {"thread_index_in_threadgroup", INDEX_IN_GROUP},
+                  {"thread_index_in_simdgroup", LANE},
+                  {"simdgroup_index_in_threadgroup", SIMD_GROUP},
+                  {"simdgroups_per_threadgroup", N_SIMD_GROUPS},
+                  {"threads_per_simdgroup", SIMD_WIDTH}};
+_Static_assert(sizeof attributes / sizeof *attributes == N_ATTRIBUTES, "each has a name");
+
 /* uint3 name [[attribute]]; */
 static void found_builtin(struct sim_program *p, const char *at, int n_numbers) {
     const char *name = at + strspn(at, " ");
@@ -109,10 +124,14 @@ static void found_builtin(struct sim_program *p, const char *at, int n_numbers) 
     if (n == 0 || n >= sizeof b->name || strncmp(open, "[[", 2) != 0 || p->n_builtins == 16) return;
     const char *attribute = open + 2;
     size_t m = word(attribute);
-    if (m >= sizeof b->attribute) return;
+    int which = 0;
+    while (which < N_ATTRIBUTES &&
+           (strlen(attributes[which].name) != m || strncmp(attributes[which].name, attribute, m)))
+        which++;
+    if (which == N_ATTRIBUTES) return;
     memset(b, 0, sizeof *b);
     memcpy(b->name, name, n);
-    memcpy(b->attribute, attribute, m);
+    b->attribute = attributes[which].attribute;
     b->n = n_numbers;
     p->n_builtins++;
 }

@@ -263,6 +263,57 @@ BOOL sim_buffer_comes(SimBuffer *b) {
 }
 @end
 
+/* ---- recordings ---- */
+
+@interface MTLCaptureDescriptor : SimObject {
+@public
+    id object;
+    long destination;
+    id url;
+}
+- (void)setCaptureObject:(id)o;
+- (void)setDestination:(long)d;
+- (void)setOutputURL:(id)u;
+@end
+@implementation MTLCaptureDescriptor
+- (void)setCaptureObject:(id)o {
+    object = o;
+}
+- (void)setDestination:(long)d {
+    destination = d;
+}
+- (void)setOutputURL:(id)u {
+    url = u;
+}
+@end
+
+@interface MTLCaptureManager : SimObject
++ (id)sharedCaptureManager;
+- (BOOL)startCaptureWithDescriptor:(MTLCaptureDescriptor *)d error:(NSError **)error;
+- (void)stopCapture;
+@end
+static MTLCaptureManager *manager;
+static BOOL is_recording;
+@implementation MTLCaptureManager
++ (id)sharedCaptureManager {
+    if (!manager) manager = [MTLCaptureManager alloc];
+    return manager;
+}
+- (BOOL)startCaptureWithDescriptor:(MTLCaptureDescriptor *)d error:(NSError **)error {
+    const char *why = NULL, *path = d->url ? [[d->url path] UTF8String] : "";
+    if (!getenv("METAL_CAPTURE_ENABLED")) why = "Capturing is not supported.";
+    if (is_recording) why = "Capture already in progress.";
+    if (access(path, F_OK) == 0) why = "The output file already exists.";
+    if (!d->object || d->destination != 2) why = "Nothing to capture.";
+    if (why) *error = [NSError errorWithCode:1 text:why];
+    is_recording = is_recording || !why;
+    return !why;
+}
+- (void)stopCapture {
+    is_recording = NO;
+}
+@end
+
 /* The list of devices, which the caller releases. */
 @interface SimDevices : SimObject
 - (unsigned long)count;

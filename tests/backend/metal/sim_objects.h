@@ -43,6 +43,13 @@ __attribute__((objc_root_class))
 - (id)localizedDescription;
 @end
 
+@interface NSURL : SimObject {
+    NSString *path;
+}
++ (id)fileURLWithPath:(NSString *)path;
+- (id)path;
+@end
+
 @interface SimBuffer : SimObject {
   @public
     uint64_t serial; /* no two buffers have the same */

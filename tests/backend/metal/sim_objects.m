@@ -103,12 +103,6 @@ static void sim_pool_add(id object) {
 }
 @end
 
-@interface NSURL : SimObject {
-    NSString *path;
-}
-+ (id)fileURLWithPath:(NSString *)path;
-- (id)path;
-@end
 @implementation NSURL
 + (id)fileURLWithPath:(NSString *)p {
     NSURL *u = [NSURL alloc];

@@ -80,27 +80,33 @@ static void to_loop(void) {
 
 /* ---- an item ---- */
 
+static struct sim_size position_of(int item) {
+    const struct sim_size *n = &r.l->local;
+    const unsigned long i = (unsigned long)item;
+    return (struct sim_size){i % n->width, i / n->width % n->height, i / (n->width * n->height)};
+}
+
 static void set_builtin(const struct sim_builtin *b, int item) {
-    const struct sim_size *n = &r.l->local, *g = &r.l->groups;
-    const uint32_t x = (uint32_t)(item % (int)n->width),
-                   y = (uint32_t)(item / (int)n->width % (int)n->height),
-                   z = (uint32_t)(item / (int)(n->width * n->height));
-    uint32_t v[3] = {x, y, z};
-    if (strcmp(b->attribute, "threadgroup_position_in_grid") == 0) {
-        v[0] = (uint32_t)r.group.width, v[1] = (uint32_t)r.group.height;
-        v[2] = (uint32_t)r.group.depth;
-    } else if (strcmp(b->attribute, "threads_per_threadgroup") == 0) {
-        v[0] = (uint32_t)n->width, v[1] = (uint32_t)n->height, v[2] = (uint32_t)n->depth;
-    } else if (strcmp(b->attribute, "threadgroups_per_grid") == 0) {
-        v[0] = (uint32_t)g->width, v[1] = (uint32_t)g->height, v[2] = (uint32_t)g->depth;
-    } else if (strcmp(b->attribute, "thread_position_in_grid") == 0) {
-        v[0] += (uint32_t)(r.group.width * n->width),
-            v[1] += (uint32_t)(r.group.height * n->height);
-        v[2] += (uint32_t)(r.group.depth * n->depth);
-    } else if (strcmp(b->attribute, "thread_index_in_simdgroup") == 0) {
-        v[0] = (uint32_t)item % SIM_WIDTH;
+    const struct sim_size *n = &r.l->local, at = position_of(item);
+    struct sim_size v = {(unsigned long)item, 0, 0};
+    switch (b->attribute) {
+    case POSITION_IN_GROUP: v = at; break;
+    case GROUP_POSITION: v = r.group; break;
+    case GROUP_SIZE: v = *n; break;
+    case N_GROUPS: v = r.l->groups; break;
+    case POSITION_IN_GRID:
+        v = (struct sim_size){r.group.width * n->width + at.width,
+                              r.group.height * n->height + at.height,
+                              r.group.depth * n->depth + at.depth};
+        break;
+    case LANE: v.width %= SIM_WIDTH; break;
+    case SIMD_GROUP: v.width /= SIM_WIDTH; break;
+    case N_SIMD_GROUPS: v.width = (unsigned long)(r.n + SIM_WIDTH - 1) / SIM_WIDTH; break;
+    case SIMD_WIDTH: v.width = SIM_WIDTH; break;
+    default: break;
     }
-    memcpy(b->at, v, (size_t)b->n * sizeof *v);
+    const uint32_t numbers[3] = {(uint32_t)v.width, (uint32_t)v.height, (uint32_t)v.depth};
+    memcpy(b->at, numbers, (size_t)b->n * sizeof *numbers);
 }
 
 static void set_item(int item) {
