@@ -110,10 +110,12 @@ const char *kl_test_path(const char *name) {
 }
 
 #ifdef __SANITIZE_ADDRESS__
-/* PoCL and its compiler keep some memory for ever; their leaks are not Keel's. */
+/* PoCL, its compiler and the Objective-C runtime keep some memory for ever; their leaks are not
+ * Keel's. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) {
-    return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\n";
+    return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\n"
+           "leak:libobjc.so\n";
 }
 #endif
 

@@ -87,6 +87,9 @@ BOOL sim_buffer_comes(SimBuffer *b) {
 
 /* ---- programs ---- */
 
+/* Drivers keep modules for ever; the list keeps leak checkers from reporting them. */
+static SimLibrary *libraries;
+
 @interface MTLCompileOptions : SimObject {
 @public
     BOOL fast_math;
@@ -204,7 +207,7 @@ BOOL sim_buffer_comes(SimBuffer *b) {
     }
     free(b->memory);
     b->memory = NULL;
-    object_dispose(b);
+    free(b);
     return nil;
 }
 - (id)newBufferWithBytesNoCopy:(void *)pointer
@@ -244,6 +247,8 @@ BOOL sim_buffer_comes(SimBuffer *b) {
     if (!p) return nil;
     SimLibrary *l = [SimLibrary alloc];
     l->program = p;
+    l->next = libraries;
+    libraries = l;
     return l;
 }
 - (id)newComputePipelineStateWithFunction:(SimFunction *)f error:(NSError **)error {

@@ -75,6 +75,7 @@ __attribute__((objc_root_class))
 @interface SimLibrary : SimObject {
   @public
     struct sim_program *program;
+    SimLibrary *next;
 }
 - (id)newFunctionWithName:(NSString *)name;
 @end
