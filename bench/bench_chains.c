@@ -4,13 +4,12 @@
  * interquartile range; a target is printed beside it. The allocator gives nothing back to the
  * system, so that after the first round nothing pays for fresh pages: a vjp touches more than twice
  * the memory of the chain, and pages cost more than the rest. */
-#include <limits.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "mlx/c/mlx.h"
+#include "platform/system.h"
 
 enum { ROUNDS = 15, LONG = 1000000, SHORT = 1000 };
 
@@ -122,8 +121,7 @@ static void report(const char *what, double *v, const char *unit, const char *ta
 
 int main(void) {
     static double t[6][ROUNDS], ratio[3][ROUNDS];
-    mallopt(M_TRIM_THRESHOLD, INT_MAX);
-    mallopt(M_MMAP_THRESHOLD, INT_MAX);
+    b_heap_keep();
     s = mlx_default_cpu_stream_new();
     constant = mlx_array_new_float(1.5f);
     for (int i = -1; i < ROUNDS; i++) { /* the first round only warms up */

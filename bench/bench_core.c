@@ -4,7 +4,6 @@
  * interquartile range; a target is printed beside it. */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "base/value/buffer.h"
 #include "graph/array.h"
 #include "mlx/c/mlx.h"
+#include "platform/system.h"
 
 enum { ROUNDS = 21 };
 
@@ -154,13 +154,11 @@ static double loading(void) {
     /* A fork would make every page of this process copy-on-write, which would slow the next case
      * down. */
     char path[4096], number[16], load[] = "--load";
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    check(n <= 0);
-    path[n] = 0;
+    check(b_self(path, sizeof path) == 0);
     snprintf(number, sizeof number, "%d", fd[1]);
     char *args[] = {path, load, number, NULL};
-    pid_t pid;
-    check(posix_spawn(&pid, path, NULL, NULL, args, environ));
+    const pid_t pid = b_spawn(path, args);
+    check(pid < 0);
     close(fd[1]);
     if (read(fd[0], &ms, sizeof ms) != (ssize_t)sizeof ms) ms = -1;
     close(fd[0]);
@@ -175,7 +173,7 @@ static const char *library_path(const char *self) {
         char *slash = strrchr(path, '/');
         if (slash) *slash = 0;
     }
-    strcat(path, "/libkeel.so");
+    strcat(strcat(path, "/"), b_library);
     return path;
 }
 
@@ -216,12 +214,10 @@ int main(int argc, char **argv) {
     for (int c = 0; c < N; c++) cases[c].run(); /* warm-up */
     for (int r = 0; r < ROUNDS; r++)
         for (int c = 0; c < N; c++) v[c][r] = cases[c].run();
-    int missed = 0;
     for (int c = 0; c < N; c++) {
         qsort(v[c], ROUNDS, sizeof(double), by_value);
         double median = v[c][ROUNDS / 2];
         bool met = cases[c].more_is_better ? median >= cases[c].target : median < cases[c].target;
-        missed += !met;
         printf("%-46s %9.2f %-8s (%.2f to %.2f; wanted %s %g) %s\n", cases[c].what, median,
                cases[c].unit, v[c][ROUNDS / 4], v[c][ROUNDS - 1 - ROUNDS / 4],
                cases[c].more_is_better ? "at least" : "under", cases[c].target,

@@ -18,6 +18,8 @@
 #include <keel/load.h>
 #include <mlx/c/mlx.h>
 
+#include "platform/system.h"
+
 enum { N_TENSORS = 64, TENSOR = 4 << 20, HUGE = 2 << 20, N_THREADS = 4, N_PAIRS = 25 };
 
 static const char *path = "/tmp/keel-bench-load.safetensors";
@@ -100,7 +102,7 @@ static void *work(void *arg) {
             w->raw[i] = mmap(NULL, TENSOR + HUGE, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
             to = (char *)(((uintptr_t)w->raw[i] + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
-            madvise(to, TENSOR, MADV_HUGEPAGE);
+            b_prefer_large_pages(to, TENSOR);
         } else {
             to = w->raw[i] = malloc(TENSOR);
         }

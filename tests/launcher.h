@@ -4,6 +4,7 @@
  * installed skips the test, by its name, unless KEEL_TEST_REQUIRED=1 makes that a failure. */
 #pragma once
 #include "support.h"
+#include "platform/self.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -52,7 +53,7 @@ static inline void become(const struct launcher *l, const char *self, const char
  * live. */
 static inline int launch(const struct launcher *l, int ranks, bool goes_on) {
     char self[4096] = "", count[12];
-    assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    assert_true(t_self(self, sizeof self) > 0);
     snprintf(count, sizeof count, "%d", ranks);
     fflush(NULL);
     pid_t pid = fork();
@@ -72,6 +73,11 @@ static inline const struct launcher *launcher_named(const char *name, int *statu
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         const struct launcher *l = &launchers[i];
         if (strcmp(l->name, name) != 0) continue;
+        if (*kl_test_emulator()) {
+            printf("NOT RUN: %s does not start programs under an emulator\n", name);
+            *status = NOT_RUN;
+            return NULL;
+        }
         if (is_there(l->command)) return l;
         printf("NOT RUN: %s is not installed (%s)\n", name, l->command);
         *status = required && strcmp(required, "1") == 0 ? 1 : NOT_RUN;

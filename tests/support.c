@@ -1,6 +1,8 @@
 /* support.c - see support.h. */
 #include "support.h"
 
+#include "platform/self.h"
+
 #include <ftw.h>
 #include <sched.h>
 #include <unistd.h>
@@ -58,27 +60,52 @@ bool kl_test_takes(const char *what, unsigned one_in) {
 enum { NOT_RUN = 77 }; /* the exit status by which CTest knows that a test was skipped */
 
 /* Where a variable names the device metal, the library in the folder fake/ next to this program
- * stands for it, but on macOS. A machine that cannot build it runs no such test. */
+ * stands for it. It is not built where there is Metal itself; a machine that has neither runs no
+ * such test. */
 __attribute__((constructor)) static void find_metal(void) {
-#ifndef __APPLE__
     const char *gpu = getenv("KEEL_TEST_GPU"), *driver = getenv("KEEL_TEST_DRIVER");
     char path[4200];
-    ssize_t n = readlink("/proc/self/exe", path, 4096);
-    if (n <= 0) return;
-    path[n] = 0;
+    if (!t_self(path, 4096)) return;
     const bool wanted = (gpu && strcmp(gpu, "metal") == 0) ||
                         (driver && strcmp(driver, "metal") == 0) ||
                         strstr(path, "/test_backend_metal");
     if (!wanted || getenv("KEEL_METAL_LIBRARY")) return;
     char *name = strrchr(path, '/');
     snprintf(name, sizeof path - (size_t)(name - path), "/fake/libmetal.so");
-    setenv("KEEL_METAL_LIBRARY", path, 1);
-    if (access(path, R_OK) == 0) return;
-    const char *required = getenv("KEEL_TEST_REQUIRED");
-    printf("NOT RUN: the simulated Metal needs gobjc, which was not there when the tests were "
-           "built\n");
-    exit(required && strcmp(required, "1") == 0 ? EXIT_FAILURE : NOT_RUN);
-#endif
+    if (access(path, R_OK) == 0) {
+        setenv("KEEL_METAL_LIBRARY", path, 1);
+    } else if (access("/System/Library/Frameworks/Metal.framework", F_OK)) {
+        const char *required = getenv("KEEL_TEST_REQUIRED");
+        printf("NOT RUN: the simulated Metal needs gobjc, which was not there when the tests were "
+               "built\n");
+        exit(required && strcmp(required, "1") == 0 ? EXIT_FAILURE : NOT_RUN);
+    }
+}
+
+const char *kl_test_emulator(void) {
+    static char command[1024];
+    const char *given = getenv("KEEL_TEST_EMULATOR");
+    snprintf(command, sizeof command, "%s%s", given ? given : "", given && *given ? " " : "");
+    return command;
+}
+
+void kl_test_run_again(const char *const *args) {
+    static char self[4096], words[1024];
+    char *argv[24], *rest = words;
+    int n = 0;
+    strcpy(words, kl_test_emulator());
+    for (char *word; n < 16 && (word = strtok_r(rest, " ", &rest));) argv[n++] = word;
+    if (t_self(self, sizeof self)) argv[n++] = self;
+    for (int i = 0; i < 5 && args[i]; i++) argv[n++] = (char *)(uintptr_t)args[i];
+    argv[n] = NULL;
+    execvp(argv[0], argv);
+    _exit(127);
+}
+
+void kl_test_skip_under_emulator(const char *what) {
+    if (!*kl_test_emulator()) return;
+    printf("NOT RUN under the emulator: %s\n", what);
+    skip();
 }
 
 static char test_dir[64];

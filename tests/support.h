@@ -34,6 +34,15 @@ static inline uint64_t kl_test_random(uint64_t *state) {
 const char *kl_test_dir(void);
 /* The path kl_test_dir()/name, in a static buffer that the next 8 calls do not overwrite. */
 const char *kl_test_path(const char *name);
+/* Becomes this program again, with these arguments (at most five), of which the last is NULL; for a
+ * child process. KEEL_TEST_EMULATOR is the command by which this system runs the program, if it
+ * does not by itself. */
+_Noreturn void kl_test_run_again(const char *const *args);
+/* That command, with a space behind it; "" where there is none. */
+const char *kl_test_emulator(void);
+/* Skips the case under an emulator, which lacks `what`: PoCL, which does not know the emulated
+ * processor, or children of fork that start threads, which qemu 7.2 ends by an assertion. */
+void kl_test_skip_under_emulator(const char *what);
 /* Waits until at most so many allocations live: other threads release what a device has used. A
  * block that nobody releases lets the test run into its time limit. */
 void kl_test_wait_for_live(int64_t most);

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Installs what the build, the tests and the demo need and this machine lacks: Debian packages with apt-get; on
-# other systems it says what to install. Does nothing when everything is there.
+# tools/setup.sh [aarch64] - installs what the build, the tests and the demo need and this machine lacks: Debian
+# packages with apt-get; on other systems it says what to install. Does nothing when everything is there.
+# aarch64: what tools/cross.sh needs to build for ARM and to run there.
 set -eu
 packages=(gcc g++ make cmake ninja-build pkg-config libjansson-dev libzip4 libcmocka-dev clang libclang-rt-dev clang-format spin python3 python3-venv python3-dev
     openmpi-bin mpich pocl-opencl-icd ocl-icd-libopencl1 libopenblas0-serial
     gobjc)
 # Without these a stage of the tests says that it was not run.
 wished=(python3.11-dbg)
+[ "${1:-}" = aarch64 ] && packages=(gcc-aarch64-linux-gnu qemu-user) wished=()
 missing=()
 still=()
 
@@ -20,7 +22,7 @@ install() { # packages: with apt-get
 }
 
 if command -v dpkg-query >/dev/null 2>&1; then
-    command -v "${wished[0]}" >/dev/null 2>&1 || install "${wished[@]}" || echo "setup: ${wished[*]} cannot be installed"
+    [ ${#wished[@]} -eq 0 ] || command -v "${wished[0]}" >/dev/null 2>&1 || install "${wished[@]}" || echo "setup: ${wished[*]} cannot be installed"
     for p in "${packages[@]}"; do
         dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
     done
@@ -31,6 +33,8 @@ if command -v dpkg-query >/dev/null 2>&1; then
         gcc | g++ | make | cmake | clang | clang-format | spin | python3) command -v "$p" >/dev/null 2>&1 || still+=("$p") ;;
         python3-dev) python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' >/dev/null 2>&1 || still+=("$p") ;;
         python3-venv) python3 -c 'import ensurepip' >/dev/null 2>&1 || still+=("$p") ;;
+        gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc >/dev/null 2>&1 || still+=("$p") ;;
+        qemu-user) command -v qemu-aarch64 >/dev/null 2>&1 || still+=("$p") ;;
         ninja-build) command -v ninja >/dev/null 2>&1 || still+=("$p") ;;
         *) still+=("$p") ;;
         esac
@@ -38,6 +42,10 @@ if command -v dpkg-query >/dev/null 2>&1; then
     [ ${#still[@]} -eq 0 ] && exit 0
     install "${still[@]}"
     exit 0
+fi
+if [ "${1:-}" = aarch64 ]; then
+    echo "setup: this is not a Debian system; please install aarch64-linux-gnu-gcc and qemu-aarch64" >&2
+    exit 1
 fi
 for tool in cc cmake ninja pkg-config clang spin; do
     command -v $tool >/dev/null 2>&1 || missing+=("$tool")

@@ -48,7 +48,7 @@ stage() {
     totals=$(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests failed out of ([0-9]+)$/\1 \2/p' "$log" | tail -1)
     if [ -n "$totals" ]; then
         local f=${totals% *} n=${totals#* } skipped
-        while read -r skipped; do not_run+=("$skipped"); done < <(sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) \.+\*\*\*Skipped.*/\1/p' "$log")
+        while read -r skipped; do not_run+=("$skipped"); done < <(sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) \.+\*\*\*(Skipped|Not Run \(Disabled\)).*/\1/p' "$log")
         passed=$((passed + n - f))
         failed=$((failed + f))
         [ "$f" -eq 0 ] && [ $status -ne 0 ] && failed=$((failed + 1))
@@ -186,6 +186,7 @@ if has first || [ "$mode" = check ]; then
     stage "fields of parameters" tools/check/params.sh
     stage "names of functions" tools/check/names.sh
     stage "kernels that start early" tools/check/kernels.sh
+    stage "names of systems" tools/check/platform.sh
 fi
 if [ "$mode" = check ]; then
     stage "ASan and UBSan: build" sanitizer_build asan host
@@ -208,6 +209,11 @@ if has more; then
     stage "ASan and UBSan" tests asan "$in_sanitizers"
     stage "TSan: build" sanitizer_build tsan widest
     stage "TSan" tests tsan "$in_threads"
+    if [ "$mode" = full ]; then
+        stage "ARM under qemu" tools/cross.sh aarch64 test
+    else
+        stage "ARM: a sample under qemu" tools/cross.sh aarch64 sample
+    fi
     stage "fuzz: build" tools/build.sh fuzz
     stage "fuzz" fuzz
     stage "model of the protocol" model

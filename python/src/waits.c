@@ -1,17 +1,14 @@
 /* waits.c - the library is called without the GIL; Ctrl-C ends what it waits for */
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "keel_python.h"
+#include "platform/main_thread.h"
 
 /* The exception that a signal's handler raised while the main thread waited. Guarded by the GIL. */
 static PyObject *raised[3];
 
-/* The hook of every wait. Python runs handlers of signals on the main thread only, which in a
- * process is the thread of its number, also after a fork. */
+/* The hook of every wait. Python runs handlers of signals on the main thread only. */
 static int signals(void *ctx) {
     (void)ctx;
-    if (syscall(SYS_gettid) != getpid()) return 0;
+    if (!kp_on_main_thread()) return 0;
     PyGILState_STATE g = PyGILState_Ensure();
     if (!raised[0] && PyErr_CheckSignals()) PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
     int ends = raised[0] != NULL;

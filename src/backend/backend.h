@@ -38,7 +38,9 @@ struct kl_backend_ops {
     bool (*waits_for)(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f,
                       struct kl_wait *w);
 
-    /* Runs or encodes t. The outputs are bound and uses are noted already. Result:
+    /* Runs or encodes t. The outputs are bound and uses are noted already. An operation of
+     * several processes (kl_op_is_collective) is launched also when an input of it has failed or no
+     * memory could be bound: *err then says why, and launch takes it. Result:
      * KL_LAUNCH_DONE: t is finished; *err is NULL or says how it failed. The caller writes the
      * fates and publishes the ticket.
      * KL_LAUNCH_PENDING: the backend keeps what it needs (but not t, which the caller finishes);
@@ -46,9 +48,9 @@ struct kl_backend_ops {
     int (*launch)(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
                   struct kl_error **err);
 
-    /* launch is called also when an input of t has failed or no memory could be bound: *err then
-     * says why, and launch takes it. For work that others do together with this process. */
-    bool takes_part;
+    /* Tasks of one queue may be settled long after the next one is launched, and its host memory
+     * read only then: so a task waits also for an input that its own queue makes. */
+    bool waits_for_own;
 
     /* Whether t can be a step of a fusion, which launch_fusion takes. NULL: there are none here. */
     bool (*joins)(struct kl_backend *b, const struct kl_task *t);

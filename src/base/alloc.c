@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
+#include "base/platform/memory.h"
 
 #ifdef KL_TEST_HOOKS
 #include <stdatomic.h>
@@ -79,11 +77,7 @@ void kl_test_peak_reset(void) {
 }
 
 static int64_t bytes_of(void *p) {
-#ifdef __GLIBC__
-    return p ? (int64_t)malloc_usable_size(p) : 0;
-#else
-    return 0;
-#endif
+    return (int64_t)kl_heap_block_bytes(p);
 }
 
 static void hold(int64_t bytes) {
@@ -158,7 +152,5 @@ void kl_free(void *p) {
 }
 
 void kl_heap_trim(void) {
-#ifdef __GLIBC__
-    malloc_trim(0);
-#endif
+    kl_heap_give_back();
 }

@@ -5,10 +5,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/platform/clock.h"
+#include "base/platform/processors.h"
 
 #ifdef KL_DEBUG
 void kl_assert_failed(const char *what, const char *file, int line) {
@@ -109,7 +110,7 @@ int kl_thread_at_exit(void (*fn)(void *), void *arg) {
 struct start {
     void (*fn)(void *);
     void *arg;
-    char name[16];
+    char name[16]; /* the system keeps no more */
 };
 
 static _Atomic(int) n_starting; /* threads whose struct start is not freed yet */
@@ -118,19 +119,13 @@ static void *thread_main(void *arg) {
     struct start s = *(struct start *)arg;
     kl_free(arg);
     atomic_fetch_sub(&n_starting, 1);
-    pthread_setname_np(pthread_self(), s.name);
+    kl_thread_name_self(s.name);
     s.fn(s.arg);
     return NULL;
 }
 
 int kl_n_processors(void) {
-#ifdef CPU_COUNT
-    cpu_set_t mine;
-    if (sched_getaffinity(0, sizeof mine, &mine) == 0 && CPU_COUNT(&mine) > 0)
-        return CPU_COUNT(&mine);
-#endif
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n < 1 ? 1 : (int)n;
+    return kl_processors_allowed();
 }
 
 int kl_thread_start(void (*fn)(void *), void *arg, const char *name) {
@@ -214,14 +209,15 @@ void kl_cond_wait(pthread_cond_t *c, struct kl_mutex *mu) {
 #endif
 }
 
-void kl_cond_timedwait(pthread_cond_t *c, struct kl_mutex *mu, const struct timespec *until) {
+int kl_cond_wait_until(pthread_cond_t *c, struct kl_mutex *mu, int64_t until_ns) {
 #ifdef KL_DEBUG
     atomic_store_explicit(&mu->holder, 0, memory_order_relaxed);
 #endif
-    pthread_cond_timedwait(c, &mu->m, until);
+    const int rc = kl_cond_until(c, &mu->m, until_ns);
 #ifdef KL_DEBUG
     atomic_store_explicit(&mu->holder, holder_mark(), memory_order_relaxed);
 #endif
+    return rc;
 }
 
 bool kl_mutex_held(struct kl_mutex *mu) {
@@ -236,12 +232,8 @@ bool kl_mutex_held(struct kl_mutex *mu) {
 /* ---- parker ---- */
 
 void kl_parker_init(struct kl_parker *p) {
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&p->m, NULL);
-    pthread_cond_init(&p->c, &attr);
-    pthread_condattr_destroy(&attr);
+    kl_cond_init_clock(&p->c);
     p->set = false;
 }
 
@@ -266,14 +258,10 @@ void kl_parker_wait(struct kl_parker *p) {
 }
 
 bool kl_parker_wait_ms(struct kl_parker *p, int ms) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += ms % 1000 * 1000000L;
-    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    const int64_t until = kl_clock_ns() + ms * INT64_C(1000000);
     pthread_mutex_lock(&p->m);
     int rc = 0;
-    while (!p->set && !rc) rc = pthread_cond_timedwait(&p->c, &p->m, &until);
+    while (!p->set && !rc) rc = kl_cond_until(&p->c, &p->m, until);
     bool set = p->set;
     pthread_mutex_unlock(&p->m);
     return set;

@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "base/list.h"
 
@@ -34,7 +33,9 @@ void kl_mutex_deinit(struct kl_mutex *mu);
 void kl_mutex_lock(struct kl_mutex *mu);
 void kl_mutex_unlock(struct kl_mutex *mu);
 void kl_cond_wait(pthread_cond_t *c, struct kl_mutex *mu); /* as pthread_cond_wait, mu held */
-void kl_cond_timedwait(pthread_cond_t *c, struct kl_mutex *mu, const struct timespec *until);
+/* The same until `until_ns` on the clock of kl_clock_ns, for a condition of kl_cond_init_clock. 0,
+ * or ETIMEDOUT. */
+int kl_cond_wait_until(pthread_cond_t *c, struct kl_mutex *mu, int64_t until_ns);
 /* Whether this thread holds mu. Known in debug builds only; always true in others. For
  * assertions. */
 bool kl_mutex_held(struct kl_mutex *mu);

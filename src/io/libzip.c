@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/platform/libraries.h"
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct kl_libzip functions;
 static const char *missing; /* the name of a function that was not found; NULL: all were found */
@@ -17,10 +19,10 @@ static void find(void *lib, const char *name, void *slot) {
 }
 
 static void load(void) {
-    static const char *const names[] = {"libzip.so.4", "libzip.so.5", "libzip.so"};
     const char *given = getenv("KEEL_LIBZIP");
     void *lib = given ? dlopen(given, RTLD_NOW | RTLD_LOCAL) : NULL;
-    for (int i = 0; i < 3 && !given && !lib; i++) lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    for (const char *const *name = kl_libraries_zip; *name && !given && !lib; name++)
+        lib = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
     if (!lib) {
         missing = "the library itself";
         return;
@@ -51,9 +53,8 @@ int kl_libzip_get(const struct kl_libzip **out, struct kl_error **err) {
     pthread_once(&once, load);
     if (missing)
         return kl_fail(err, KL_EUNSUPPORTED,
-                       "npz: needs libzip (Debian: apt install libzip4), but it cannot be loaded: "
-                       "%s is missing",
-                       missing);
+                       "npz: needs libzip (%s), but it cannot be loaded: %s is missing",
+                       kl_install_zip, missing);
     *out = &functions;
     return KL_OK;
 }

@@ -12,6 +12,20 @@
 
 /* ---- groups ---- */
 
+/* The device on which this process computes, as kl_group_host.device has it: unless somebody has
+ * chosen one, the GPU of its number among the processes of this host. */
+static struct kl_backend *device_of(int rank_on_host, bool wanted) {
+    enum kl_device_type type;
+    int index;
+    struct kl_backend *b = NULL;
+    if (rank_on_host >= 0) kl_device_prefer(rank_on_host);
+    kl_device_default(&type, &index);
+    if (type == KL_GPU) return kl_device_backend(type, index, &b, NULL) ? NULL : b;
+    if (!wanted) return NULL;
+    if (rank_on_host > 0 && !kl_device_backend(KL_GPU, rank_on_host, &b, NULL)) return b;
+    return kl_device_backend(KL_GPU, 0, &b, NULL) ? NULL : b;
+}
+
 /* Gives the groups what they need of the layers above them. */
 static int ready(struct kl_error **err) {
     struct kl_backend *cpu;
@@ -19,7 +33,11 @@ static int ready(struct kl_error **err) {
     KL_TRY(kl_device_backend(KL_CPU, 0, &cpu, err));
     kl_group_set_host(&(struct kl_group_host){.stream_new = kl_stream_new_of,
                                               .stream_release = kl_stream_release,
+                                              .stream_backend = kl_stream_backend,
+                                              .stream_timeline = kl_stream_timeline,
+                                              .stream_promise = kl_stream_promise,
                                               .stream_settled = kl_stream_shared_settled,
+                                              .device = device_of,
                                               .memory = cpu->memory});
     return KL_OK;
 }
@@ -27,9 +45,11 @@ static int ready(struct kl_error **err) {
 int kl_distributed_init(struct kl_group **out, bool strict, const char *backend,
                         struct kl_error **err) {
     KL_TRY(ready(err));
-    KL_TRY(kl_group_init(out, strict, backend, err));
-    kl_device_prefer(kl_group_rank_on_host());
-    return KL_OK;
+    return kl_group_init(out, strict, backend, err);
+}
+
+bool kl_distributed_is_available(const char *backend) {
+    return !ready(NULL) && kl_group_available(backend);
 }
 
 /* The group, retained; without one that of all processes. */

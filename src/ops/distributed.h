@@ -10,6 +10,8 @@ struct kl_group;
 /* kl_group_init, after making ready what it needs. */
 int kl_distributed_init(struct kl_group **out, bool strict, const char *backend,
                         struct kl_error **err);
+/* Whether the backend of this name, or any (NULL), can join several processes here. */
+bool kl_distributed_is_available(const char *backend);
 typedef int kl_collective_fn(struct kl_array **out, struct kl_array *a, struct kl_group *g,
                              struct kl_stream *s, struct kl_error **err);
 /* Shape and dtype of a are the same on all ranks. all_gather joins the arrays along the first axis,

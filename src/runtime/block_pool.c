@@ -6,10 +6,10 @@
 #include "runtime/block_pool.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/op/validate.h"
+#include "base/platform/memory.h"
 
 enum { CLASSES = 4 * 42, MIN_SHIFT = 6, MAX_MEMORIES = 16 };
 static const size_t exact_up_to = (size_t)1 << 20;
@@ -110,8 +110,8 @@ static size_t ram_bytes(void) {
     static _Atomic(size_t) known;
     size_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
     if (bytes) return bytes;
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    bytes = pages > 0 && size > 0 ? (size_t)pages * (size_t)size : (size_t)4 << 30;
+    bytes = kl_memory_installed();
+    if (!bytes) bytes = (size_t)4 << 30;
     atomic_store_explicit(&known, bytes, memory_order_relaxed);
     return bytes;
 }

@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda.h"
 #include "backend/metal/metal.h"
 #include "backend/opencl/opencl.h"
+#include "base/platform/memory.h"
 #include "runtime/block_pool.h"
 #include "runtime/pool.h"
 #ifdef KL_TEST_HOOKS
@@ -398,11 +398,9 @@ static void cpu_facts(void) {
     if (atomic_load_explicit(&dev.facts_ready, memory_order_acquire)) return;
     kl_mutex_lock(&dev.mu);
     if (!atomic_load(&dev.facts_ready)) {
-        long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
         dev.cpu_facts[0] = (struct kl_device_fact){"device_name", "CPU", 0};
         dev.cpu_facts[1] = (struct kl_device_fact){"architecture", kl_cpu_architecture(), 0};
-        dev.cpu_facts[2] =
-            (struct kl_device_fact){"memory_size", NULL, (size_t)pages * (size_t)size};
+        dev.cpu_facts[2] = (struct kl_device_fact){"memory_size", NULL, kl_memory_installed()};
         dev.cpu_facts[3] = (struct kl_device_fact){"processors", NULL, (size_t)kl_n_processors()};
         dev.n_cpu_facts = CPU_FACTS;
         missing_facts();

@@ -8,6 +8,7 @@
  * - a pool thread never blocks, except inside a callback of the user; callers may block. */
 #include "runtime/executor.h"
 
+#include "backend/collective/group.h"
 #include "base/op/op_params.h"
 #include "base/op/validate.h"
 #include "base/value/failures.h"
@@ -80,9 +81,9 @@ static void execute(struct kl_stream *s, struct kl_task *t) {
         kl_error_release(e);
         e = NULL;
         pending = ops->drop(s->backend, s->queue, t, &e) == KL_LAUNCH_PENDING;
-    } else if (!e || ops->takes_part) {
+    } else if (!e || kl_op_is_collective(t->op)) {
         if (!e) (void)kl_bind_task(s, t, &e);
-        if (!e || ops->takes_part) {
+        if (!e || kl_op_is_collective(t->op)) {
             launched = true;
             pending = ops->launch(s->backend, s->queue, t, &e) == KL_LAUNCH_PENDING;
             if (!pending && !e && kl_validating())
@@ -172,13 +173,13 @@ static bool execute_fusion(struct kl_stream *s, struct kl_task *t, uint64_t unti
 /* Whether t must wait for something before it can be launched. */
 static bool must_wait(struct kl_stream *s, struct kl_task *t, struct kl_wait *w) {
     /* Work of others is settled later than it is begun, also where it is of this stream. */
-    const struct kl_timeline *in_order = s->backend->ops->takes_part ? NULL : &s->settled;
+    const struct kl_timeline *in_order = s->backend->ops->waits_for_own ? NULL : &s->settled;
     for (int i = 0; i < t->n_in; i++) {
         struct kl_fate *f = t->in[i]->fate;
         if (kl_fate_settled(f) || f->timeline == in_order) continue;
         if (s->backend->ops->waits_for(s->backend, s->queue, f, w)) return true;
     }
-    return false;
+    return kl_op_is_collective(t->op) && kl_collective_waits(t, w);
 }
 
 /* ---- the role ---- */
@@ -428,7 +429,7 @@ static int wait_ticket(struct kl_stream *s, uint64_t ticket, struct kl_error **e
 static int wait_shared(struct kl_stream *s, struct kl_error **err) {
     struct kl_stream *o;
     for (int i = 0; atomic_load(&s->n_shared) > 0 && (o = kl_stream_at(i)); i++)
-        if (o->backend->ops->takes_part) KL_TRY(wait_ticket(o, atomic_load(&o->last_ticket), err));
+        if (atomic_load(&o->of_group)) KL_TRY(wait_ticket(o, atomic_load(&o->last_ticket), err));
     return KL_OK;
 }
 

@@ -21,6 +21,7 @@ struct kl_stream {
     enum kl_device_type type;   /* fixed */
     int index;                  /* fixed */
     bool is_reader;             /* runs on the reader threads; fixed */
+    _Atomic(bool) of_group;     /* runs, or ran, what groups of processes do */
     _Atomic(uint32_t) handles;  /* 0: the stream may be handed out again */
 
     _Atomic(int64_t) n_shared;     /* unsettled tasks for this stream that streams of groups run */

@@ -2,22 +2,20 @@
  * never ends. */
 #include "runtime/readers.h"
 
-#include <time.h>
-
+#include "base/platform/clock.h"
 #include "base/thread.h"
 
-enum { IDLE_SECONDS = 5 };
+static const int64_t idle_ns = INT64_C(5000000000);
 
 static struct {
     struct kl_mutex mu;
-    pthread_cond_t work;
+    pthread_cond_t work;   /* of kl_cond_init_clock, once has_clock */
+    bool has_clock;        /* guarded by mu */
     struct kl_list items;  /* of kl_item.link; guarded by mu */
     int n_items;           /* guarded by mu */
     int n_idle, n_threads; /* guarded by mu */
     _Atomic(bool) started; /* true once n_threads > 0 */
-} readers = {.mu = KL_MUTEX_INIT,
-             .work = PTHREAD_COND_INITIALIZER,
-             .items = {{&readers.items.head, &readers.items.head}}};
+} readers = {.mu = KL_MUTEX_INIT, .items = {{&readers.items.head, &readers.items.head}}};
 
 static void reader(void *arg) {
     kl_mutex_lock(&readers.mu);
@@ -31,15 +29,8 @@ static void reader(void *arg) {
             kl_mutex_lock(&readers.mu);
             continue;
         }
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += IDLE_SECONDS;
         readers.n_idle++;
-        int rc = pthread_cond_timedwait(&readers.work, &readers.mu.m, &until);
-#ifdef KL_DEBUG
-        pthread_mutex_unlock(&readers.mu.m);
-        kl_mutex_lock(&readers.mu);
-#endif
+        int rc = kl_cond_wait_until(&readers.work, &readers.mu, kl_clock_ns() + idle_ns);
         readers.n_idle--;
         if (rc && kl_list_empty(&readers.items) && readers.n_threads > 1) break;
     }
@@ -57,6 +48,8 @@ static int start_one(void) { /* the caller holds the lock; the new thread waits 
 int kl_readers_start(struct kl_error **err) {
     if (atomic_load_explicit(&readers.started, memory_order_acquire)) return KL_OK;
     kl_mutex_lock(&readers.mu);
+    if (!readers.has_clock) kl_cond_init_clock(&readers.work);
+    readers.has_clock = true;
     int rc = readers.n_threads ? KL_OK : start_one();
     if (!rc) atomic_store_explicit(&readers.started, true, memory_order_release);
     kl_mutex_unlock(&readers.mu);
@@ -91,7 +84,8 @@ void kl_readers_fork_parent(void) {
 
 void kl_readers_fork_child(void) {
     kl_list_init(&readers.items);
-    pthread_cond_init(&readers.work, NULL);
+    kl_cond_init_clock(&readers.work);
+    readers.has_clock = true;
     readers.n_items = readers.n_idle = readers.n_threads = 0;
     atomic_store(&readers.started, false);
     kl_mutex_unlock(&readers.mu);

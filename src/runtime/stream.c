@@ -107,8 +107,15 @@ int kl_stream_new_reader(struct kl_stream **out, struct kl_error **err) {
     return stream_get(out, b, KL_CPU, true, err);
 }
 
-int kl_stream_new_of(struct kl_stream **out, struct kl_backend *b, struct kl_error **err) {
-    return stream_get(out, b, KL_CPU, false, err);
+int kl_stream_new_of(struct kl_stream **out, struct kl_backend *b, bool on_device,
+                     struct kl_error **err) {
+    KL_TRY(stream_get(out, b, on_device ? KL_GPU : KL_CPU, false, err));
+    atomic_store(&(*out)->of_group, true);
+    return KL_OK;
+}
+
+uint64_t kl_stream_promise(struct kl_stream *s) {
+    return atomic_fetch_add(&s->last_ticket, 1) + 1;
 }
 
 struct kl_stream *kl_stream_retain(struct kl_stream *s) {

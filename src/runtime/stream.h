@@ -20,8 +20,12 @@ int kl_stream_new(struct kl_stream **out, enum kl_device_type type, int device_i
 /* A stream whose tasks run on the reader threads, one at a time. A blocked reader then delays only
  * its own stream. */
 int kl_stream_new_reader(struct kl_stream **out, struct kl_error **err);
-/* A stream of a backend that is no device. */
-int kl_stream_new_of(struct kl_stream **out, struct kl_backend *b, struct kl_error **err);
+/* A stream for what groups of processes do: of a device that is a GPU (on_device), or of a backend
+ * that is no device. */
+int kl_stream_new_of(struct kl_stream **out, struct kl_backend *b, bool on_device,
+                     struct kl_error **err);
+/* A ticket of a stream that runs no tasks, which the caller publishes himself. */
+uint64_t kl_stream_promise(struct kl_stream *s);
 struct kl_stream *kl_stream_retain(struct kl_stream *s);
 void kl_stream_release(struct kl_stream *s); /* NULL is fine */
 

@@ -1,6 +1,7 @@
 /* test_cuda.c - mlx_cuda_is_available with the fake driver of tests/backend/cuda, without it,
  * and on other devices. Each case runs in a process of its own, since devices are opened once. */
 #include "api/api_support.h"
+#include "platform/self.h"
 
 #include <dlfcn.h>
 #include <keel/device.h>
@@ -12,8 +13,7 @@ static char fake_driver[4200], fake_path[4200];
 
 static int find_fakes(void **state) {
     static char self[4096];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
+    (void)t_self(self, sizeof self);
     const char *dir = dirname(self);
     snprintf(fake_driver, sizeof fake_driver, "%s/fake/lib64/libcuda.so", dir);
     snprintf(fake_path, sizeof fake_path, "%s/fake", dir);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "support.h"
+#include "platform/self.h"
 
 #include <mlx/c/mlx.h>
 
@@ -328,9 +329,7 @@ static const char *program_path(void) {
     static char path[1024];
     static const char *const places[] = {"../examples/generate", "generate"};
     char self[512];
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    assert_true(n > 0);
-    self[n] = 0;
+    assert_true(t_self(self, sizeof self) > 0);
     *strrchr(self, '/') = 0;
     for (size_t i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/%s", self, places[i]);
@@ -346,7 +345,7 @@ static int run(const char *format, ...) {
     char command[4096];
     va_list args;
     va_start(args, format);
-    const int n = snprintf(command, sizeof command, "'%s' ", program_path());
+    const int n = snprintf(command, sizeof command, "%s'%s' ", kl_test_emulator(), program_path());
     vsnprintf(command + n, sizeof command - (size_t)n, format, args);
     va_end(args);
     strncat(command, " 2>&1", sizeof command - strlen(command) - 1);

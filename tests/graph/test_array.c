@@ -1,6 +1,7 @@
 /* test_array.c - building and freeing arrays: graphs a million deep and a million wide, operations
  * with several outputs, views, the user's memory, arrays that have failed from the start, and the
  * mark of tracers. */
+#include "barrier.h"
 #include "graph/graph_support.h"
 
 #include "graph/node.h"
@@ -155,7 +156,7 @@ static void one_output_dropped(void **state) {
 }
 
 struct half {
-    pthread_barrier_t *start;
+    struct t_barrier *start;
     struct kl_array *mine;
     int how, expected;
     bool good;
@@ -163,7 +164,7 @@ struct half {
 
 static void *use_half(void *arg) {
     struct half *h = arg;
-    pthread_barrier_wait(h->start);
+    t_barrier_wait(h->start);
     if (h->how == 1) h->good = kl_async_eval(&h->mine, 1, NULL) == 0;
     if (h->how == 2) h->good = t_value(h->mine) == h->expected;
     kl_array_release(h->mine);
@@ -176,10 +177,10 @@ static void outputs_in_several_threads(void **state) {
              /* Each of the two outputs is dropped, handed over or read, in all combinations. */
              round++) {
             struct kl_array *x = t_const(a, 1), *p[2];
-            pthread_barrier_t start;
+            struct t_barrier start;
             pthread_t thread[2];
             struct half h[2];
-            pthread_barrier_init(&start, NULL, 2);
+            t_barrier_init(&start, 2);
             t_pair(b, x, false, p);
             for (int i = 0; i < 2; i++) {
                 h[i] = (struct half){&start, p[i], i ? round / 3 % 3 : round % 3, 2 + i, true};
@@ -189,7 +190,7 @@ static void outputs_in_several_threads(void **state) {
                 pthread_join(thread[i], NULL);
                 assert_true(h[i].good);
             }
-            pthread_barrier_destroy(&start);
+            t_barrier_destroy(&start);
             assert_int_equal(kl_stream_synchronize(b, NULL), 0);
             assert_int_equal(t_value(x), 1);
             kl_array_release(x);

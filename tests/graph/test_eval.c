@@ -1,6 +1,7 @@
 /* test_eval.c - evaluation in two steps, commit and run: evaluations with nothing to do, one graph
  * evaluated by many threads, failures before the commit, and the order in which streams get
  * evaluations. */
+#include "barrier.h"
 #include "graph/graph_support.h"
 
 #include "base/value/failures.h"
@@ -165,7 +166,7 @@ static int k_counted(void *ctx, struct kl_launch *l, struct kl_error **err) {
 }
 
 struct shared {
-    pthread_barrier_t start;
+    struct t_barrier start;
     struct kl_array *nodes[NODES];
     int expected[NODES];
 };
@@ -178,7 +179,7 @@ struct evaluator {
 static void *evaluate(void *arg) {
     struct evaluator *e = arg;
     e->good = true;
-    pthread_barrier_wait(&e->g->start);
+    t_barrier_wait(&e->g->start);
     for (int i = 0; i < NODES; i += 7) {
         int k = (e->first + i) % NODES;
         if (i % 2) async_one(e->g->nodes[k]);
@@ -203,7 +204,7 @@ static void many_threads_evaluate_one_graph(void **state) {
             }
             pthread_t threads[THREADS];
             struct evaluator e[THREADS];
-            pthread_barrier_init(&g.start, NULL, THREADS);
+            t_barrier_init(&g.start, THREADS);
             for (int i = 0; i < THREADS; i++) {
                 e[i] = (struct evaluator){&g, i * 17 % NODES, false};
                 assert_int_equal(pthread_create(&threads[i], NULL, evaluate, &e[i]), 0);
@@ -212,7 +213,7 @@ static void many_threads_evaluate_one_graph(void **state) {
                 pthread_join(threads[i], NULL);
                 assert_true(e[i].good);
             }
-            pthread_barrier_destroy(&g.start);
+            t_barrier_destroy(&g.start);
             for (int i = 0; i < NODES; i++) {
                 assert_int_equal(t_value(g.nodes[i]), g.expected[i]);
                 assert_int_equal(atomic_load(&runs[i]), 1);

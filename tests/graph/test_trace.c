@@ -1,5 +1,6 @@
 /* test_trace.c - which arrays belong to a trace, what their operations keep, and what the end of a
  * trace does to arguments and placeholders. */
+#include "barrier.h"
 #include "graph/graph_support.h"
 #include "graph/node.h"
 #include "graph/trace.h"
@@ -116,7 +117,7 @@ static void several_outputs(void **state) {
 
 /* Arrays of two traces that run at the same time on two threads do not meet in one operation. */
 struct other {
-    pthread_barrier_t meet;
+    struct t_barrier meet;
     struct kl_array *x, *a;
     int rc;
 };
@@ -126,8 +127,8 @@ static void *other_thread(void *arg) {
     struct kl_trace *t;
     o->rc = kl_trace_begin(&t, NULL);
     if (!o->rc) o->rc = kl_trace_argument(&o->a, t, o->x, NULL);
-    pthread_barrier_wait(&o->meet);
-    pthread_barrier_wait(&o->meet);
+    t_barrier_wait(&o->meet);
+    t_barrier_wait(&o->meet);
     kl_trace_end(t);
     return NULL;
 }
@@ -137,11 +138,11 @@ static void two_threads(void **state) {
     struct kl_array *a, *sum;
     struct other o = {.x = t_const(NULL, 1)};
     pthread_t thread;
-    pthread_barrier_init(&o.meet, NULL, 2);
+    t_barrier_init(&o.meet, 2);
     EXPECT_OK(kl_trace_begin(&t, &err));
     EXPECT_OK(kl_trace_argument(&a, t, o.x, &err));
     assert_int_equal(pthread_create(&thread, NULL, other_thread, &o), 0);
-    pthread_barrier_wait(&o.meet);
+    t_barrier_wait(&o.meet);
     assert_int_equal(o.rc, KL_OK);
     struct kl_error *e = NULL;
     const struct kl_operation add = {
@@ -149,9 +150,9 @@ static void two_threads(void **state) {
     assert_int_equal(kl_array_op1(&sum, &add, KL_I32, 0, NULL, &e), KL_ETRACE);
     assert_non_null(strstr(e->message, "different threads"));
     kl_error_release(e);
-    pthread_barrier_wait(&o.meet);
+    t_barrier_wait(&o.meet);
     pthread_join(thread, NULL);
-    pthread_barrier_destroy(&o.meet);
+    t_barrier_destroy(&o.meet);
     kl_trace_end(t);
     kl_array_release(a);
     kl_array_release(o.a);

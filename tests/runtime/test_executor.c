@@ -1,5 +1,6 @@
 /* test_executor.c - which thread runs a stream, parked streams, which free their thread, and
  * callbacks that wait: inline evaluation, the deadlock error, back-pressure. */
+#include "barrier.h"
 #include "graph/graph_support.h"
 
 #include <sched.h>
@@ -180,7 +181,7 @@ static void a_parked_stream_frees_its_thread(void **state) {
 struct job {
     void (*body)(struct job *);
     struct kl_stream *own, *other;
-    pthread_barrier_t *together;
+    struct t_barrier *together;
     struct kl_array *in; /* in: an operand of the job */
     struct kl_array *x;  /* x: the array that the job evaluates */
     int rc;
@@ -214,7 +215,7 @@ static void wait_for_what_waits_for_own(struct job *j) {
 }
 
 static void meet_then_wait_for_other(struct job *j) {
-    pthread_barrier_wait(j->together);
+    t_barrier_wait(j->together);
     wait_for_other(j);
 }
 
@@ -314,8 +315,8 @@ static void callbacks_that_wait_in_a_cycle(void **state) {
         struct kl_stream *s[4];
         struct job j[4];
         pthread_t threads[4];
-        pthread_barrier_t together;
-        assert_int_equal(pthread_barrier_init(&together, NULL, (unsigned)n), 0);
+        struct t_barrier together;
+        t_barrier_init(&together, n);
         for (int i = 0; i < n; i++) s[i] = stream();
         for (int i = 0; i < n; i++) {
             j[i] = (struct job){.body = meet_then_wait_for_other,
@@ -343,7 +344,7 @@ static void callbacks_that_wait_in_a_cycle(void **state) {
         /* Only the callback that closes the cycle fails; the others get their values. */
         assert_int_equal(n_deadlocks, 1);
         for (int i = 0; i < n; i++) kl_stream_release(s[i]);
-        pthread_barrier_destroy(&together);
+        t_barrier_destroy(&together);
     }
 }
 

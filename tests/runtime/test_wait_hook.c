@@ -1,5 +1,6 @@
 /* test_wait_hook.c - a hook ends waits: for a reader, a device, a stream, work in flight, and the
  * tasks that the caller runs itself. The work goes on, and the values come. */
+#include "barrier.h"
 #include "graph/graph_support.h"
 
 #include "base/value/wait_hook.h"
@@ -271,7 +272,7 @@ static void back_pressure_ends(void **state) {
 /* ---- the end of a wait, and the wake-up ---- */
 struct race {
     struct kl_timeline t;
-    pthread_barrier_t both;
+    struct t_barrier both;
     uint64_t ticket;
 };
 
@@ -295,7 +296,7 @@ static void woken_before_the_end(void **state) {
 
 static int meet(void *race) {
     struct race *r = race;
-    pthread_barrier_wait(&r->both);
+    t_barrier_wait(&r->both);
     return 0;
 }
 
@@ -304,7 +305,7 @@ enum { ROUNDS = 20 };
 static void *publisher(void *race) {
     struct race *r = race;
     for (uint64_t i = 1; i <= ROUNDS; i++) {
-        pthread_barrier_wait(&r->both);
+        t_barrier_wait(&r->both);
         kl_timeline_publish(&r->t, i);
     }
     return NULL;
@@ -313,7 +314,7 @@ static void *publisher(void *race) {
 /* The wake-up comes while the wait ends. The waiter lives on the stack of the thread that waits. */
 static void woken_at_the_end(void **state) {
     struct race r = {.ticket = 1};
-    pthread_barrier_init(&r.both, NULL, 2);
+    t_barrier_init(&r.both, 2);
     kl_timeline_init(&r.t);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, publisher, &r), 0);
@@ -325,7 +326,7 @@ static void woken_at_the_end(void **state) {
         assert_true(kl_timeline_wait(&r.t, i));
     }
     pthread_join(thread, NULL);
-    pthread_barrier_destroy(&r.both);
+    t_barrier_destroy(&r.both);
     kl_timeline_deinit(&r.t);
 }
 

@@ -9,7 +9,7 @@ bad=0
 # Floors, from below: a folder includes its own floor's folders and those below. Within one floor
 # `x|y` names folders that do not include each other.
 layers='base backend runtime graph ops io|dist transforms train api'
-base_floors='. number value op'
+base_floors='platform . number value op'
 cpu_floors='vector operand math product|reduce *'
 # Headers that only these folders include: "header: folder ...".
 private='runtime/callback_waits.h: runtime
@@ -96,9 +96,9 @@ if grep -rlE --include='*.c' 'KL_TEST_HOOKS' src | grep -vE "${hooked:-^}|^src/b
     bad=1
 fi
 # Intrinsics stand only in files that are named after their instruction set; plain C next to them is the reference.
-if grep -rnE 'immintrin\.h|\b_mm[0-9]*_[a-z]|\b__m(128|256|512)|\b__mmask|\b_tile_(load|store|stream|dp|zero|release)' src |
-    grep -vE '^[^:]*_(avx2|avx512|amx|x86)\.(c|h|inc):'; then
-    echo "intrinsics stand only in files *_avx2, *_avx512, *_amx and (several widths) *_x86"
+if grep -rnE 'immintrin\.h|\b_mm[0-9]*_[a-z]|\b__m(128|256|512)|\b__mmask|\b_tile_(load|store|stream|dp|zero|release)|arm_neon\.h|\b(float|int|uint|bfloat)(8|16|32|64)x[0-9]+(x[0-9])?_t\b|\bv[a-z0-9]*q_([a-z0-9]+_)?[fsu](8|16|32|64)\b' src |
+    grep -vE '^[^:]*_(avx2|avx512|amx|x86|neon[a-z0-9_]*)\.(c|h|inc):'; then
+    echo "intrinsics stand only in files *_avx2, *_avx512, *_amx, *_neon and (several widths) *_x86"
     bad=1
 fi
 # A file of more than 600 lines has a second concern.

@@ -77,5 +77,5 @@ int mlx_distributed_group_split(mlx_distributed_group *res, mlx_distributed_grou
 }
 
 bool mlx_distributed_is_available(const char *bk) {
-    return kl_group_available(bk);
+    return kl_distributed_is_available(bk);
 }

@@ -3,10 +3,10 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/platform/random.h"
 #include "base/refs.h"
 #include "graph/array.h"
 
@@ -14,7 +14,7 @@
 static uint64_t seed[2];
 
 static void seed_make(void) {
-    if (getrandom(seed, sizeof seed, GRND_NONBLOCK) == (ssize_t)sizeof seed) return;
+    if (kl_random_bytes(seed, sizeof seed, false)) return;
     /* no random bits are available yet; an attacker who wrote the file does not know the time of
      * this call either */
     struct timespec t;

@@ -2,16 +2,16 @@
 #include "backend/collective/control.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backend/collective/clock.h"
 #include "backend/collective/control_connect.h"
 #include "base/alloc.h"
+#include "base/platform/clock.h"
+#include "base/platform/sockets.h"
 #include "base/thread.h"
 
 /* A message is at most MESSAGE bytes, and so is what waits to be sent of an earlier one; a process
@@ -51,7 +51,7 @@ static void lose(struct kl_control *c, int process, const char *why) {
 static void flush(struct kl_control *c, int to) {
     struct peer *p = &c->peer[to];
     while (p->n_out && !p->lost) {
-        ssize_t n = send(p->fd, p->out, p->n_out, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t n = kl_socket_send(p->fd, p->out, p->n_out);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
         if (n <= 0) {
@@ -212,7 +212,7 @@ static int prepare(struct kl_control *c, const int *fds, struct kl_error **err) 
         c->peer[i].heard = now;
         if (i != c->rank && !(c->peer[i].out = kl_malloc(UNSENT))) return kl_fail_nomem(err);
     }
-    if (kl_alloc_should_fail() || pipe2(c->wake, O_CLOEXEC | O_NONBLOCK))
+    if (kl_alloc_should_fail() || kl_pipe_new(c->wake))
         return kl_fail(err, KL_EGROUP, "no pipe: %s", strerror(errno));
     return KL_OK;
 }

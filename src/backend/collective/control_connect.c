@@ -8,7 +8,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -16,18 +15,19 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backend/collective/clock.h"
 #include "base/alloc.h"
+#include "base/platform/clock.h"
+#include "base/platform/random.h"
+#include "base/platform/sockets.h"
 
-enum { MOST_ADDRESSES = 8, HOST_BYTES = 128 };
+enum { MOST_ADDRESSES = 8 };
 
 /* A process tells this to the others. */
 struct place {
-    char host[HOST_BYTES];
+    char host[KL_HOST_BYTES];
     uint64_t secret[2];
     uint32_t address[MOST_ADDRESSES]; /* IPv4, in the order of the network; 0: no more */
     uint32_t port;
@@ -45,18 +45,11 @@ static int fail(struct kl_error **err, const char *what) {
                    strerror(errno));
 }
 
-/* The name of the host, and the number of its start: names alone are not unique everywhere. */
-static void name_host(char *host) {
-    char boot[40] = "";
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        ssize_t n = read(fd, boot, sizeof boot - 1);
-        if (n > 0 && boot[n - 1] == '\n') boot[n - 1] = 0;
-        close(fd);
-    }
-    char name[80] = "";
+void kl_host_name(char host[KL_HOST_BYTES]) {
+    char boot[40], name[80] = "";
+    kl_machine_start(boot, sizeof boot);
     (void)gethostname(name, sizeof name - 1);
-    snprintf(host, HOST_BYTES, "%s %s", name, boot);
+    snprintf(host, KL_HOST_BYTES, "%s %s", name, boot);
 }
 
 static void list_addresses(struct place *p) {
@@ -74,7 +67,7 @@ static void list_addresses(struct place *p) {
 static int listen_on(uint32_t address, int size, int *fd, uint32_t *port, struct kl_error **err) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {address}};
     socklen_t bytes = sizeof a;
-    *fd = kl_alloc_should_fail() ? -1 : socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    *fd = kl_alloc_should_fail() ? -1 : kl_socket_new(true);
     if (*fd < 0) return fail(err, "socket");
     if (bind(*fd, (struct sockaddr *)(void *)&a, sizeof a) || listen(*fd, size) ||
         getsockname(*fd, (struct sockaddr *)(void *)&a, &bytes))
@@ -83,19 +76,17 @@ static int listen_on(uint32_t address, int size, int *fd, uint32_t *port, struct
     return KL_OK;
 }
 
-static int ms_until(int64_t until) {
+int kl_ms_until(int64_t until) {
     int64_t ms = (until - kl_clock_ns()) / 1000000;
     return ms < 0 ? 0 : ms > 60000 ? 60000 : (int)ms;
 }
 
-/* Sends or receives exactly n bytes before the time is up. */
-static int whole(int fd, void *data, size_t n, bool sends, int64_t until) {
+int kl_move_whole(int fd, void *data, size_t n, bool sends, int64_t until) {
     char *at = data;
     while (n) {
         struct pollfd p = {.fd = fd, .events = sends ? POLLOUT : POLLIN};
-        if (poll(&p, 1, ms_until(until)) <= 0) return -1;
-        ssize_t k =
-            sends ? send(fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT) : recv(fd, at, n, MSG_DONTWAIT);
+        if (poll(&p, 1, kl_ms_until(until)) <= 0) return -1;
+        ssize_t k = sends ? kl_socket_send(fd, at, n) : recv(fd, at, n, MSG_DONTWAIT);
         if (k < 0 && (errno == EAGAIN || errno == EINTR)) continue;
         if (k <= 0) return -1;
         at += k;
@@ -107,12 +98,12 @@ static int whole(int fd, void *data, size_t n, bool sends, int64_t until) {
 static int connect_at(uint32_t address, uint32_t port, int64_t until) {
     struct sockaddr_in a = {
         .sin_family = AF_INET, .sin_addr = {address}, .sin_port = htons((uint16_t)port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), code = 0;
+    int fd = kl_socket_new(false), code = 0;
     socklen_t bytes = sizeof code;
     if (fd < 0) return -1;
     if (connect(fd, (struct sockaddr *)(void *)&a, sizeof a) && errno != EINPROGRESS) goto failed;
     struct pollfd p = {.fd = fd, .events = POLLOUT};
-    if (poll(&p, 1, ms_until(until)) <= 0) goto failed;
+    if (poll(&p, 1, kl_ms_until(until)) <= 0) goto failed;
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &bytes) || code) goto failed;
     return fd;
 failed:
@@ -132,7 +123,7 @@ static int reach(const struct place *to, const struct place *me, int to_rank, in
                          here || until < some ? until : some);
         if (here) break;
     }
-    if (*fd < 0 || whole(*fd, &hello, sizeof hello, true, until))
+    if (*fd < 0 || kl_move_whole(*fd, &hello, sizeof hello, true, until))
         return kl_fail(err, KL_EGROUP,
                        "the control connections cannot be made: rank %d on %s cannot be reached",
                        to_rank, to->host);
@@ -145,15 +136,15 @@ static int meet(int listener, const struct place *me, int rank, int size, int64_
     for (;;) {
         struct pollfd p = {.fd = listener, .events = POLLIN};
         struct hello hello;
-        int ready = poll(&p, 1, ms_until(until));
+        int ready = poll(&p, 1, kl_ms_until(until));
         if (ready < 0 && errno == EINTR) continue;
         if (ready <= 0)
             return kl_fail(err, KL_EGROUP,
                            "the control connections cannot be made: another process did not "
                            "connect within KEEL_DIST_TIMEOUT");
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = kl_socket_accept(listener);
         if (fd < 0) continue;
-        if (!whole(fd, &hello, sizeof hello, false, until) &&
+        if (!kl_move_whole(fd, &hello, sizeof hello, false, until) &&
             memcmp(hello.secret, me->secret, sizeof hello.secret) == 0 && hello.rank > rank &&
             hello.rank < size && fds[hello.rank] < 0) {
             fds[hello.rank] = fd;
@@ -181,10 +172,9 @@ int kl_control_connect(int *fds, int *on_host, int rank, int size, int64_t limit
     int listener = -1, rc = all ? KL_OK : kl_fail_nomem(err);
     bool one_host = true;
     if (!rc) {
-        name_host(me->host);
+        kl_host_name(me->host);
         list_addresses(me);
-        if (getrandom(me->secret, sizeof me->secret, 0) != sizeof me->secret)
-            rc = fail(err, "getrandom");
+        if (!kl_random_bytes(me->secret, sizeof me->secret, true)) rc = fail(err, "random bytes");
     }
     /* First the hosts, which decide on which interface a process listens; then the ports. */
     if (!rc) rc = gather(arg, me, all, sizeof *me, err);

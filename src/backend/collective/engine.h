@@ -10,21 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
-#include "base/number/dtype.h"
-
-enum kl_reduction { KL_REDUCE_SUM, KL_REDUCE_MAX, KL_REDUCE_MIN };
-
-enum kl_exchange_kind {
-    KL_EXCHANGE_REDUCE,  /* `to` = the reduction of all ranks' `from`, on every rank */
-    KL_EXCHANGE_GATHER,  /* `to` = the `from` of all ranks, one after another */
-    KL_EXCHANGE_SCATTER, /* `to` = part `rank` of the reduction of all ranks' `from` */
-    KL_EXCHANGE_SEND,    /* `from` goes to `peer` */
-    KL_EXCHANGE_RECEIVE, /* `to` comes from `peer` */
-    KL_EXCHANGE_WORDS,   /* the words alone, combined over all ranks */
-};
-
-enum { KL_EXCHANGE_N_WORDS = 6 };
+#include "backend/exchange.h"
 
 struct kl_exchange {
     enum kl_exchange_kind kind;

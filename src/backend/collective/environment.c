@@ -1,5 +1,6 @@
 /* environment.c - see environment.h. Launchers of MPI set the number of processes; mlx.launch sets
- * MLX_RANK, and MLX_WORLD_SIZE or a file with a line per process. */
+ * MLX_RANK, and MLX_WORLD_SIZE or a file with a line per process; for the backend nccl also where
+ * the processes meet (NCCL_HOST_IP, NCCL_PORT). */
 #include "backend/collective/environment.h"
 
 #include <stdio.h>
@@ -48,6 +49,22 @@ static void size_by_hosts(struct kl_environment *e) {
     }
 }
 
+/* MLX's launcher tells processes of its backend nccl where the first one listens. */
+static int meeting_place(struct kl_environment *e, struct kl_error **err) {
+    const char *host = getenv("NCCL_HOST_IP");
+    double rank = -1, port = -1;
+    KL_TRY(number_of("MLX_RANK", 0, MOST_PROCESSES, &rank, err));
+    KL_TRY(number_of("NCCL_PORT", 1, 65535, &port, err));
+    if (!host || !*host || rank < 0 || port < 0 || e->size < 2 || e->by_mpi) return KL_OK;
+    if (rank >= e->size)
+        return kl_fail(err, KL_EARG, "MLX_RANK=%d is no rank of %d processes, which %s says",
+                       (int)rank, e->size, e->by);
+    e->host = host;
+    e->rank = (int)rank;
+    e->port = (int)port;
+    return KL_OK;
+}
+
 int kl_environment_read(struct kl_environment *out, struct kl_error **err) {
     double limit = DEFAULT_LIMIT_S;
     *out = (struct kl_environment){0};
@@ -55,6 +72,7 @@ int kl_environment_read(struct kl_environment *out, struct kl_error **err) {
     KL_TRY(size_by(out, "PMI_SIZE", true, err));
     KL_TRY(size_by(out, "SLURM_STEP_NUM_TASKS", true, err)); /* srun with PMIx */
     KL_TRY(size_by(out, "MLX_WORLD_SIZE", false, err));
+    KL_TRY(meeting_place(out, err));
     size_by_hosts(out);
     KL_TRY(number_of("KEEL_DIST_TIMEOUT", 0.1, 1e7, &limit, err));
     out->limit_ns = (int64_t)(limit * 1e9);

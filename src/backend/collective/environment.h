@@ -5,9 +5,12 @@
 #include "base/error.h"
 
 struct kl_environment {
-    int size;         /* how many processes there are; 0: nothing says that there are several */
-    const char *by;   /* the variable that says so; NULL: none does */
-    bool by_mpi;      /* a launcher of MPI started them */
+    int size;       /* how many processes there are; 0: nothing says that there are several */
+    const char *by; /* the variable that says so; NULL: none does */
+    bool by_mpi;    /* a launcher of MPI started them */
+    /* Where processes meet that no launcher of MPI started; host NULL: nothing says so. */
+    const char *host;
+    int rank, port;
     int64_t limit_ns; /* KEEL_DIST_TIMEOUT: how long a value may wait for other processes */
 };
 

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/collective/clock.h"
 #include "backend/collective/collective.h"
+#include "backend/collective/device.h"
 #include "base/alloc.h"
 #include "base/op/validate.h"
+#include "base/platform/clock.h"
 #include "base/refs.h"
 
 struct kl_control *kl_group_control;
@@ -27,59 +28,13 @@ static bool note_missed;   /* there was no memory for one */
 
 /* ---- making ---- */
 
-int kl_group_new(struct kl_group **out, struct kl_comm *comm, const int *process, uint64_t id,
-                 struct kl_error **err) {
-    const int size = comm ? comm->size : 1;
-    struct kl_group *g = kl_calloc(1, sizeof *g);
-    if (!g) return kl_fail_nomem(err);
-    atomic_init(&g->refs, 1);
-    g->rank = comm ? comm->rank : 0;
-    g->size = size;
-    g->id = id;
-    g->comm = comm;
-    g->checks = kl_validating();
-    kl_mutex_init(&g->mu);
-    kl_mutex_init(&g->split_mu);
-    g->process = kl_malloc((size_t)size * sizeof *g->process);
-    g->lanes = kl_calloc((size_t)size * 2 + 1, sizeof *g->lanes);
-    if (!g->process || !g->lanes) {
-        g->comm = NULL;
-        kl_group_release(g);
-        return kl_fail_nomem(err);
-    }
-    for (int i = 0; i < size; i++) g->process[i] = process ? process[i] : i;
-    if (comm) {
-        kl_progress_lock();
-        g->next = groups;
-        groups = g;
-        kl_progress_unlock();
-    }
-    *out = g;
-    return KL_OK;
-}
-
-struct kl_group *kl_group_retain(struct kl_group *g) {
-    if (g) atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
-    return g;
-}
-
 static void drop_stream(struct kl_lane *l) {
     struct kl_stream *s = atomic_load(&l->stream);
     if (s) kl_collective_host.stream_release(s);
 }
 
-void kl_group_release(struct kl_group *g) {
-    if (!g || !kl_refs_drop(&g->refs)) return;
-    if (g->comm) {
-        kl_progress_lock();
-        for (struct kl_group **at = &groups; *at; at = &(*at)->next) {
-            if (*at != g) continue;
-            *at = g->next;
-            break;
-        }
-        g->comm->engine->leave(g->comm, g->broken != NULL);
-        kl_progress_unlock();
-    }
+static void free_group(struct kl_group *g) {
+    kl_group_device_free(g);
     for (int i = 0; g->lanes && i < 2 * g->size + 1; i++) drop_stream(&g->lanes[i]);
     if (g->reserve && kl_refs_drop(&g->reserve->refs)) {
         kl_free(g->reserve->zeros);
@@ -94,12 +49,66 @@ void kl_group_release(struct kl_group *g) {
     kl_free(g);
 }
 
+int kl_group_new(struct kl_group **out, int rank, int size, struct kl_comm *comm,
+                 struct kl_backend *device, const int *process, uint64_t id,
+                 struct kl_error **err) {
+    struct kl_group *g = kl_calloc(1, sizeof *g);
+    if (!g) return kl_fail_nomem(err);
+    atomic_init(&g->refs, 1);
+    g->rank = rank;
+    g->size = size;
+    g->id = id;
+    g->checks = kl_validating();
+    kl_mutex_init(&g->mu);
+    kl_mutex_init(&g->split_mu);
+    g->process = kl_malloc((size_t)size * sizeof *g->process);
+    g->lanes = kl_calloc((size_t)size * 2 + 1, sizeof *g->lanes);
+    if (!g->process || !g->lanes || (device && kl_group_device_new(g, device, err))) {
+        free_group(g);
+        return kl_fail_nomem(err);
+    }
+    for (int i = 0; i < size; i++) g->process[i] = process ? process[i] : i;
+    g->comm = comm;
+    if (size > 1) {
+        kl_progress_lock();
+        g->next = groups;
+        groups = g;
+        kl_progress_unlock();
+    }
+    *out = g;
+    return KL_OK;
+}
+
+struct kl_group *kl_group_retain(struct kl_group *g) {
+    if (g) atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
+    return g;
+}
+
+void kl_group_release(struct kl_group *g) {
+    if (!g || !kl_refs_drop(&g->refs)) return;
+    if (g->size > 1) {
+        kl_progress_lock();
+        for (struct kl_group **at = &groups; *at; at = &(*at)->next) {
+            if (*at != g) continue;
+            *at = g->next;
+            break;
+        }
+        if (g->comm) g->comm->engine->leave(g->comm, g->broken != NULL);
+        kl_progress_unlock();
+    }
+    free_group(g);
+}
+
 int kl_group_rank(const struct kl_group *g) {
     return g->rank;
 }
 
 int kl_group_size(const struct kl_group *g) {
     return g->size;
+}
+
+struct kl_backend *kl_group_device(const struct kl_group *g) {
+    return g->device ? g->device->backend : NULL;
 }
 
 /* ---- breaking ---- */
@@ -134,6 +143,7 @@ static void doom(struct kl_group *g, struct kl_error *e, int64_t ends_at) {
 
 static void fail_pending(struct kl_group *g) {
     kl_progress_each(fail_of_group, &(struct breaking){g, g->broken});
+    kl_device_fail(g);
     g->ends_at = INT64_MAX;
 }
 
@@ -149,6 +159,10 @@ void kl_group_break(struct kl_group *g, struct kl_error *e) {
 void kl_groups_end_broken(int64_t now) {
     for (struct kl_group *g = groups; g; g = g->next)
         if (g->broken && now >= g->ends_at) fail_pending(g);
+}
+
+void kl_groups_advance_devices(int64_t now) {
+    for (struct kl_group *g = groups; g; g = g->next) kl_device_advance(g, now);
 }
 
 static int rank_of(const struct kl_group *g, int process) {
@@ -218,47 +232,67 @@ void kl_group_on_message(int from, const struct kl_control_message *m, const cha
     case KL_CONTROL_BROKEN:
         if (g) doom(g, error_of(m, rank_of(g, from), text), kl_clock_ns() + grace());
         break;
-    default: keep_note(from, m, text); /* perhaps of a group that is not made here yet */
+    default:
+        keep_note(from, m, text); /* perhaps of a group that is not made here yet */
+        kl_device_note();
     }
 }
 
-void kl_group_tell_cause(struct kl_request *r) {
-    const struct kl_group *g = r->group;
+static int64_t lane_of(struct kl_exchange_name x) {
+    return (int64_t)x.of + (kl_lane_of(x.op, x.peer) != KL_LANE_ALL);
+}
+
+void kl_group_tell_cause(struct kl_exchange_name x, const struct kl_error *why) {
+    const struct kl_group *g = x.group;
+    const bool of_all = kl_lane_of(x.op, x.peer) == KL_LANE_ALL;
     const struct kl_control_message m = {.kind = KL_CONTROL_CAUSE,
-                                         .code = r->own->code,
+                                         .code = why->code,
                                          .group = g->id,
-                                         .lane = r->lane != KL_LANE_ALL,
-                                         .number = r->number};
+                                         .lane = lane_of(x),
+                                         .number = x.number};
     for (int i = 0; i < g->size; i++)
-        if (i != g->rank && (r->lane == KL_LANE_ALL || (r->op == KL_OP_SEND && i == r->x.peer)))
-            kl_control_send(kl_group_control, g->process[i], &m, r->own->message);
+        if (i != g->rank && (of_all || (x.op == KL_OP_SEND && i == x.peer)))
+            kl_control_send(kl_group_control, g->process[i], &m, why->message);
 }
 
-static bool is_cause(const struct note *n, const struct kl_request *r) {
-    return r->op != KL_OP_SEND && n->m.kind == KL_CONTROL_CAUSE && n->m.group == r->group->id &&
-           n->m.lane == (r->lane != KL_LANE_ALL) &&
-           (r->lane == KL_LANE_ALL || n->from == r->group->process[r->x.peer]);
+static bool is_cause(const struct note *n, struct kl_exchange_name x) {
+    return x.op != KL_OP_SEND && n->m.kind == KL_CONTROL_CAUSE && n->m.group == x.group->id &&
+           n->m.lane == lane_of(x) && (x.op != KL_OP_RECV || n->from == x.group->process[x.peer]);
 }
 
-struct kl_error *kl_group_cause(const struct kl_request *r, int rank) {
-    struct kl_error_info info = {.code = KL_EGROUP, .op = kl_op_name(r->op)};
+struct kl_error *kl_group_cause(struct kl_exchange_name x, int rank) {
+    struct kl_error_info info = {.code = KL_EGROUP, .op = kl_op_name(x.op)};
     for (struct note *n = notes; n; n = n->next)
-        if (is_cause(n, r) && n->m.number == r->number && n->from == r->group->process[rank])
+        if (is_cause(n, x) && n->m.number == x.number && n->from == x.group->process[rank])
             return error_of(&n->m, rank, n->text);
     if (!note_missed) return NULL;
     return kl_error_new(&info, "rank %d failed; there was no memory to note why", rank);
 }
 
-void kl_group_forget_causes(const struct kl_request *r) {
+void kl_group_forget_causes(struct kl_exchange_name x) {
     for (struct note **at = &notes; *at;) {
         struct note *n = *at;
-        if (!is_cause(n, r) || n->m.number > r->number) {
+        if (!is_cause(n, x) || n->m.number > x.number) {
             at = &n->next;
             continue;
         }
         *at = n->next;
         kl_free(n);
     }
+}
+
+bool kl_group_take_comm(const struct kl_group *g, int from_rank, int lane, char *text) {
+    for (struct note **at = &notes; *at; at = &(*at)->next) {
+        struct note *n = *at;
+        if (n->m.kind != KL_CONTROL_COMM || n->m.group != g->id || n->m.lane != lane ||
+            n->from != g->process[from_rank])
+            continue;
+        strcpy(text, n->text); /* messages are shorter than KL_CONTROL_TEXT */
+        *at = n->next;
+        kl_free(n);
+        return true;
+    }
+    return false;
 }
 
 /* ---- splitting ---- */
@@ -332,7 +366,7 @@ static uint64_t id_of(const struct kl_group *g, int color) {
 static int split(struct kl_group *g, struct choice *all, struct kl_group **out,
                  struct kl_error **err) {
     const struct choice mine = all[g->rank];
-    struct kl_comm *comm = NULL;
+    struct kl_comm *comm = NULL; /* of the host */
     KL_TRY(gather_choices(g, all, err));
     int n = 0;
     for (int i = 0; i < g->size; i++)
@@ -341,12 +375,19 @@ static int split(struct kl_group *g, struct choice *all, struct kl_group **out,
     int *process = kl_malloc((size_t)n * sizeof *process);
     if (process)
         for (int i = 0; i < n; i++) process[i] = g->process[all[i].rank];
+    int rank = 0;
+    for (int i = 0; i < n; i++)
+        if (all[i].rank == g->rank) rank = i;
     /* All ranks are here, and must make the communicator even where one has no memory. */
+    int rc = KL_OK;
     kl_progress_lock();
-    int rc = g->comm->engine->split(g->comm, mine.color, mine.key, &comm, err);
+    if (g->comm) rc = g->comm->engine->split(g->comm, mine.color, mine.key, &comm, err);
     kl_progress_unlock();
     if (!rc && !process) rc = kl_fail_nomem(err);
-    if (!rc) rc = kl_group_new(out, n > 1 ? comm : NULL, process, id_of(g, mine.color), err);
+    if (!rc)
+        rc = kl_group_new(out, rank, n, n > 1 ? comm : NULL,
+                          n > 1 && g->device ? g->device->backend : NULL, process,
+                          id_of(g, mine.color), err);
     if (comm && (rc || n == 1)) {
         kl_progress_lock();
         comm->engine->leave(comm, false);
@@ -359,7 +400,7 @@ static int split(struct kl_group *g, struct choice *all, struct kl_group **out,
 int kl_group_split(struct kl_group *g, int color, int key, struct kl_group **out,
                    struct kl_error **err) {
     if (color < 0) return kl_fail(err, KL_EARG, "the color is %d, but must not be negative", color);
-    if (g->size == 1) return kl_group_new(out, NULL, NULL, 0, err);
+    if (g->size == 1) return kl_group_new(out, 0, 1, NULL, NULL, NULL, 0, err);
     struct choice *all = kl_malloc((size_t)g->size * sizeof *all);
     if (!all) return kl_fail_nomem(err);
     for (int i = 0; i < g->size; i++) all[i].rank = -1;

@@ -14,15 +14,23 @@ struct kl_stream;
  * an engine. strict: an error where no engine can be used; else a group of one, unless the
  * environment says that there are several processes. Retained. */
 int kl_group_init(struct kl_group **out, bool strict, const char *backend, struct kl_error **err);
-/* How many processes of lower rank there are on this host; 0 before the group of all is made. */
-int kl_group_rank_on_host(void);
 /* Whether kl_group_init can use this engine, or any. */
 bool kl_group_available(const char *backend);
 /* The layer above gives groups this: how to make a stream of a backend, and the memory of the CPU.
  * Called before the first group is made; later calls change nothing. */
 struct kl_group_host {
-    int (*stream_new)(struct kl_stream **out, struct kl_backend *b, struct kl_error **err);
+    /* b: the CPU's groups (not on_device), or a device. */
+    int (*stream_new)(struct kl_stream **out, struct kl_backend *b, bool on_device,
+                      struct kl_error **err);
     void (*stream_release)(struct kl_stream *s);
+    struct kl_backend *(*stream_backend)(const struct kl_stream *s);
+    struct kl_timeline *(*stream_timeline)(struct kl_stream *s);
+    /* A ticket of a stream that runs no tasks; the caller publishes it. */
+    uint64_t (*stream_promise)(struct kl_stream *s);
+    /* The device on which this process computes, of those of this host that several processes
+     * share; rank_on_host -1: not known. wanted: a GPU also where the default device is the CPU.
+     * NULL: the CPU. */
+    struct kl_backend *(*device)(int rank_on_host, bool wanted);
     /* An operation that was committed for a stream of the user is settled. */
     void (*stream_settled)(struct kl_stream *s);
     struct kl_memory *memory;
@@ -33,6 +41,9 @@ struct kl_group *kl_group_retain(struct kl_group *g); /* NULL is fine */
 void kl_group_release(struct kl_group *g);            /* NULL is fine */
 int kl_group_rank(const struct kl_group *g);
 int kl_group_size(const struct kl_group *g);
+/* The device whose values the group moves by a library of the device, or NULL: the values of all
+ * devices go through the host. */
+struct kl_backend *kl_group_device(const struct kl_group *g);
 /* The ranks of g that give the same color, in the order of their keys, then of their ranks; key -1
  * is the rank. All ranks of g call it; it waits for them. Retained. */
 int kl_group_split(struct kl_group *g, int color, int key, struct kl_group **out,
@@ -49,6 +60,9 @@ int kl_collective_prepare(struct kl_task *t, struct kl_stream *user, int64_t use
 void kl_collective_drop(const struct kl_task *t);
 /* The stream on which the task runs. */
 struct kl_stream *kl_collective_stream(const struct kl_task *t);
+/* Whether the task, which is about to be launched, must wait until the group is connected: *w says
+ * for what. */
+bool kl_collective_waits(const struct kl_task *t, struct kl_wait *w);
 /* The number in the order of building, over all groups. */
 uint64_t kl_collective_serial(const struct kl_task *t);
 /* Takes n such numbers for operations that are to be built, and returns the first. */

@@ -9,9 +9,9 @@
 #include <signal.h>
 #include <string.h>
 
-#include "backend/collective/clock.h"
 #include "backend/collective/mpi_abi.h"
 #include "base/alloc.h"
+#include "base/platform/clock.h"
 #include "base/thread.h"
 
 struct mpi_comm {

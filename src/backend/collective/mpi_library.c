@@ -8,13 +8,11 @@
 #include <string.h>
 
 #include "backend/collective/mpi_abi.h"
+#include "base/platform/libraries.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct kl_mpi mpi;
 static char reason[512]; /* why there is none; empty: mpi is filled in */
-
-static const char *const of_open_mpi[] = {"libmpi.so.40", "libmpi.so.80", "libmpi.so", NULL};
-static const char *const of_mpich[] = {"libmpich.so.12", "libmpi.so.12", "libmpich.so", NULL};
 
 /* The library of these names that the process has loaded (now: only one that is loaded already). */
 static void *load(const char *const *names, int now) {
@@ -26,8 +24,8 @@ static void *load(const char *const *names, int now) {
 
 static void *load_any(void) {
     const bool by_mpich = getenv("PMI_RANK") && !getenv("OMPI_COMM_WORLD_RANK");
-    const char *const *first = by_mpich ? of_mpich : of_open_mpi;
-    const char *const *second = by_mpich ? of_open_mpi : of_mpich;
+    const char *const *first = by_mpich ? kl_libraries_mpich : kl_libraries_open_mpi;
+    const char *const *second = by_mpich ? kl_libraries_open_mpi : kl_libraries_mpich;
     void *lib = load(first, RTLD_NOLOAD);
     if (!lib) lib = load(second, RTLD_NOLOAD);
     if (!lib) lib = load(first, 0);
@@ -42,9 +40,7 @@ static void bind(void) {
             snprintf(reason, sizeof reason, "%s, which MLX_MPI_LIBNAME names, cannot be loaded: %s",
                      given, dlerror());
         else
-            snprintf(reason, sizeof reason,
-                     "no library of MPI can be loaded (libmpi.so.40 of Open MPI, libmpich.so.12 of "
-                     "MPICH; Debian: apt install openmpi-bin or mpich)");
+            snprintf(reason, sizeof reason, "no library of MPI can be loaded (%s)", kl_install_mpi);
         return;
     }
     const char *missing = dlsym(lib, "ompi_mpi_comm_world") ? kl_mpi_open_bind(lib, &mpi)

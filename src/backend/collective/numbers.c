@@ -36,6 +36,30 @@ enum kl_passage kl_passage_of(const struct kl_engine *e, enum kl_exchange_kind k
     return KL_PASS_ORDERED;
 }
 
+/* The library of devices adds and compares all integers of 8, 32 and 64 bits, and adds all floats;
+ * it adds 16-bit floats in their own dtype, one rounding per rank. */
+enum kl_passage kl_device_passage_of(enum kl_exchange_kind kind, enum kl_dtype dtype,
+                                     enum kl_reduction *r, enum kl_dtype *as) {
+    *as = dtype;
+    if (kind != KL_EXCHANGE_REDUCE && kind != KL_EXCHANGE_SCATTER) return KL_PASS_SAME;
+    if (dtype == KL_BOOL) {
+        if (*r == KL_REDUCE_SUM) *r = KL_REDUCE_MAX;
+        *as = KL_U8;
+        return KL_PASS_SAME;
+    }
+    if (dtype == KL_U16 || dtype == KL_I16) {
+        *as = dtype == KL_U16 ? KL_U32 : KL_I32;
+        return KL_PASS_WIDE;
+    }
+    if (kl_dtype_is_int(dtype)) return KL_PASS_SAME;
+    if (*r == KL_REDUCE_SUM) {
+        if (dtype == KL_C64) *as = KL_F32;
+        return dtype == KL_C64 ? KL_PASS_PAIRS : KL_PASS_SAME;
+    }
+    *as = kl_dtype_size(dtype) == 8 ? KL_I64 : KL_I32;
+    return KL_PASS_ORDERED;
+}
+
 void kl_numbers_widen(void *to, const void *from, enum kl_dtype dtype, int64_t n) {
     const uint8_t *byte = from;
     const uint16_t *x = from;

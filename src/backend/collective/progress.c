@@ -8,16 +8,19 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "backend/collective/clock.h"
 #include "backend/collective/collective.h"
+#include "backend/collective/device.h"
 #include "backend/collective/mpi.h"
 #include "base/alloc.h"
 #include "base/fork_locks.h"
+#include "base/platform/clock.h"
 
 enum {
     SPIN_NS = 20000000,      /* after the last event passes follow each other this long, */
     NAP_NS = 50000,          /* then with such pauses, */
-    IDLE_MS = 1000,          /* and without anything pending the thread sleeps so long at most */
+    IDLE_MS = 1000,          /* and without anything pending the thread sleeps so long at most, */
+    DEVICE_MS = 20,          /* with only a device's exchanges pending so long, */
+    CHANGING_NS = 200000,    /* and while a communicator is made or ended it naps so long */
     WATCH_NS = 20000000,     /* how long a waiting thread makes passes before it sleeps */
     LINGER_NS = 200000000,   /* how long the thread naps before it sleeps */
     WATCHED_NAP_NS = 200000, /* pause of the thread while a waiting thread makes the passes */
@@ -51,7 +54,7 @@ void kl_progress_add(struct kl_queue *q, struct kl_request *r) {
     kl_list_push(&q->pending, &r->link);
     progress.moved = kl_clock_ns();
     atomic_fetch_add(&progress.n_pending, 1);
-    if (atomic_load(&progress.asleep)) kl_control_wake(progress.control);
+    kl_progress_wake();
 }
 
 void kl_progress_each(void (*f)(struct kl_request *r, void *arg), void *arg) {
@@ -75,7 +78,7 @@ static void advance_queue(struct kl_queue *q, struct kl_list *done, int64_t now)
         if (r->state != KL_REQUEST_DONE) break;
         kl_list_remove(k);
         kl_list_push(done, k);
-        kl_group_forget_causes(r);
+        kl_group_forget_causes(KL_NAME_OF(r));
         progress.moved = now;
     }
 }
@@ -100,9 +103,11 @@ bool kl_progress_poll(void) {
     const int64_t now = kl_clock_ns();
     kl_control_poll(progress.control);
     for (struct kl_queue *q = progress.queues; q; q = q->next) advance_queue(q, &done, now);
+    kl_groups_advance_devices(now);
     kl_groups_end_broken(now);
     kl_mutex_unlock(&progress.mu);
     settle(&done);
+    kl_device_work();
     atomic_store(&progress.polling, false);
     return true;
 }
@@ -113,6 +118,18 @@ static void nap(int64_t ns) {
 }
 
 /* ---- the thread ---- */
+
+void kl_progress_wake(void) {
+    if (atomic_load(&progress.asleep)) kl_control_wake(progress.control);
+}
+
+static void sleep_until_woken(void) {
+    atomic_store(&progress.asleep, true);
+    /* Work that was added before `asleep` could be seen is found here. */
+    if (!atomic_load(&progress.n_pending) && !kl_device_n_changing())
+        kl_control_sleep(progress.control, kl_device_n_pending() ? DEVICE_MS : IDLE_MS);
+    atomic_store(&progress.asleep, false);
+}
 
 static void run(void *arg) {
     while (!atomic_load(&progress.ends)) {
@@ -127,13 +144,12 @@ static void run(void *arg) {
                 sched_yield();
             else
                 nap(NAP_NS);
+        } else if (kl_device_n_changing()) {
+            nap(CHANGING_NS);
         } else if (quiet < LINGER_NS) {
             nap(NAP_NS);
         } else {
-            atomic_store(&progress.asleep, true);
-            /* A request that was added before `asleep` could be seen is found here. */
-            if (!atomic_load(&progress.n_pending)) kl_control_sleep(progress.control, IDLE_MS);
-            atomic_store(&progress.asleep, false);
+            sleep_until_woken();
         }
     }
 }
@@ -160,7 +176,7 @@ static void end(void) {
     const int others = kl_control_size(progress.control) - 1;
     atomic_store(&progress.ends, true);
     if (!tell_end()) return;
-    while (atomic_load(&progress.n_pending) || kl_group_n_ended < others) {
+    while (atomic_load(&progress.n_pending) || kl_device_n_pending() || kl_group_n_ended < others) {
         kl_progress_poll();
         if (kl_control_any_lost(progress.control) || kl_clock_ns() > until) return;
         nap(NAP_NS);
@@ -241,7 +257,7 @@ void kl_collective_forked(void) {
 static const struct kl_backend_ops ops = {.queue_new = queue_new,
                                           .waits_for = waits_for,
                                           .launch = kl_collective_launch,
-                                          .takes_part = true,
+                                          .waits_for_own = true,
                                           .poll = poll,
                                           .watch = watch};
 struct kl_backend kl_collective_backend = {.ops = &ops, .name = "collective", .index = 0};

@@ -1,20 +1,14 @@
 /* request.c - one operation of a group: prepared when it is built, launched when its inputs are
- * settled, moved on by the passes of progress.c, and settled.
- *
- * The words that travel with an exchange (engine.h) are: the lowest rank that failed, what the
- * exchange is (operation, dtype, elements) and its number, each with its negative, so that the
- * smallest of all ranks shows the largest as well: where the two differ, ranks do not do the same.
- * */
+ * settled, moved on by the passes of progress.c, and settled. */
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/collective/clock.h"
 #include "backend/collective/collective.h"
+#include "backend/collective/device.h"
 #include "base/alloc.h"
+#include "base/platform/clock.h"
 #include "base/refs.h"
 #include "base/value/failures.h"
-
-enum { WORD_FAILED, WORD_WHAT, WORD_NOT_WHAT, WORD_NUMBER, WORD_NOT_NUMBER };
 
 static const struct kind {
     enum kl_exchange_kind kind;
@@ -32,11 +26,11 @@ static const struct kind {
 /* ---- what an exchange is, in a word ---- */
 enum { SIZE_BITS = 48, DTYPE_BITS = 6 };
 
-static int64_t what_of(const struct kl_request *r) {
+static int64_t what_of(enum kl_op_id op, enum kl_dtype dtype, int64_t n) {
     /* A receipt is what the sender sends. */
-    const int64_t op = r->op == KL_OP_RECV ? KL_OP_SEND : r->op;
-    const int64_t n = r->x.n & (((int64_t)1 << SIZE_BITS) - 1);
-    return (op - KL_OP_ALL_SUM) << (SIZE_BITS + DTYPE_BITS) | (int64_t)r->dtype << SIZE_BITS | n;
+    const int64_t what = (int64_t)(op == KL_OP_RECV ? KL_OP_SEND : op) - KL_OP_ALL_SUM;
+    return what << (SIZE_BITS + DTYPE_BITS) | (int64_t)dtype << SIZE_BITS |
+           (n & (((int64_t)1 << SIZE_BITS) - 1));
 }
 
 struct what_text {
@@ -56,32 +50,37 @@ static struct what_text what_text(int64_t what) {
 
 static void set_words(struct kl_request *r) {
     int64_t *w = r->x.words;
-    w[WORD_FAILED] = r->own ? r->group->rank : r->group->size;
-    w[WORD_WHAT] = what_of(r);
-    w[WORD_NOT_WHAT] = -w[WORD_WHAT];
-    w[WORD_NUMBER] = r->number;
-    w[WORD_NOT_NUMBER] = -r->number;
+    w[KL_WORD_FAILED] = r->own ? r->group->rank : r->group->size;
+    w[KL_WORD_WHAT] = what_of(r->op, r->dtype, r->x.n);
+    w[KL_WORD_NOT_WHAT] = -w[KL_WORD_WHAT];
+    w[KL_WORD_NUMBER] = r->number;
+    w[KL_WORD_NOT_NUMBER] = -r->number;
     w[KL_EXCHANGE_N_WORDS - 1] = 0;
+}
+
+struct kl_error *kl_unlike_error(enum kl_op_id op, int64_t a, int64_t b, int64_t i, int64_t k) {
+    struct kl_error_info info = {.code = KL_EGROUP, .op = kl_op_name(op)};
+    if (a != b)
+        return kl_error_new(&info,
+                            "%s: ranks of the group do not do the same: one has %s as number %lld, "
+                            "another has %s",
+                            kl_op_name(op), what_text(a).s, (long long)i, what_text(b).s);
+    return kl_error_new(&info,
+                        "%s: ranks of the group do not do the same: one is at number %lld, another "
+                        "at number %lld",
+                        kl_op_name(op), (long long)i, (long long)k);
 }
 
 /* Whether the words say that the ranks do not do the same; then *e, owned, says what they do. */
 static bool mismatch(const struct kl_request *r, const int64_t *w, struct kl_error **e) {
-    int64_t a = w[WORD_WHAT], b = -w[WORD_NOT_WHAT];
-    int64_t i = w[WORD_NUMBER], k = -w[WORD_NOT_NUMBER];
+    int64_t a = w[KL_WORD_WHAT], b = -w[KL_WORD_NOT_WHAT];
+    int64_t i = w[KL_WORD_NUMBER], k = -w[KL_WORD_NOT_NUMBER];
     if (r->op == KL_OP_RECV) { /* the words are the sender's */
-        b = what_of(r);
+        b = what_of(r->op, r->dtype, r->x.n);
         k = r->number;
     }
     if (a == b && i == k) return false;
-    struct kl_error_info info = {.code = KL_EGROUP, .op = kl_op_name(r->op)};
-    *e = a != b ? kl_error_new(&info,
-                               "%s: ranks of the group do not do the same: one has %s as number "
-                               "%lld, another has %s",
-                               kl_op_name(r->op), what_text(a).s, (long long)i, what_text(b).s)
-                : kl_error_new(&info,
-                               "%s: ranks of the group do not do the same: one is at number %lld, "
-                               "another at number %lld",
-                               kl_op_name(r->op), (long long)i, (long long)k);
+    *e = kl_unlike_error(r->op, a, b, i, k);
     return true;
 }
 
@@ -135,9 +134,9 @@ static struct kl_reserve *reserve_get(struct kl_group *g, size_t zeros, size_t s
     return v;
 }
 
-static int lane_of(const struct kl_collective_params *p, enum kl_op_id op) {
-    if (op == KL_OP_SEND) return kl_lane_send(p->peer);
-    return op == KL_OP_RECV ? kl_lane_receive(p->peer) : KL_LANE_ALL;
+int kl_lane_of(enum kl_op_id op, int peer) {
+    if (op == KL_OP_SEND) return kl_lane_send(peer);
+    return op == KL_OP_RECV ? kl_lane_receive(peer) : KL_LANE_ALL;
 }
 
 static int stream_of(struct kl_group *g, int lane, struct kl_stream **out, struct kl_error **err) {
@@ -147,7 +146,7 @@ static int stream_of(struct kl_group *g, int lane, struct kl_stream **out, struc
     if (!s) {
         kl_mutex_lock(&g->mu);
         if (!(s = atomic_load(&l->stream)) &&
-            !(rc = kl_collective_host.stream_new(&s, &kl_collective_backend, err)))
+            !(rc = kl_collective_host.stream_new(&s, &kl_collective_backend, false, err)))
             atomic_store_explicit(&l->stream, s, memory_order_release);
         kl_mutex_unlock(&g->mu);
     }
@@ -174,21 +173,48 @@ static void describe(struct kl_request *r, const struct kl_task *t, int peer, si
     *sink = t->op == KL_OP_SEND ? 0 : (size_t)(wide * out->size) * kl_dtype_size(as);
 }
 
+void kl_describe_for_device(struct kl_device_part *p, const struct kl_task *t) {
+    const struct kind *k = &kinds[t->op];
+    const struct kl_tensor *in = t->n_in ? t->in[0] : NULL, *out = t->out[0];
+    const bool by_out = k->kind == KL_EXCHANGE_SCATTER || k->kind == KL_EXCHANGE_RECEIVE;
+    const int64_t n = by_out ? out->size : in->size;
+    p->kind = k->kind;
+    p->reduction = k->reduction;
+    p->passage = kl_device_passage_of(k->kind, (enum kl_dtype)out->dtype, &p->reduction, &p->as);
+    p->n = p->passage == KL_PASS_PAIRS ? 2 * n : n;
+    p->what = what_of(t->op, (enum kl_dtype)out->dtype, p->n);
+}
+
+static int no_host(const struct kl_group *g, struct kl_error **err) {
+    return kl_fail(err, KL_EGROUP,
+                   "the group moves values of %s by the backend nccl, and no others: the stream is "
+                   "of another device, and the processes were not started by a launcher of MPI",
+                   g->device ? g->device->backend->name : "no device");
+}
+
 int kl_collective_prepare(struct kl_task *t, struct kl_stream *user, int64_t user_index,
                           struct kl_error **err) {
     /* The parameters are the task's own copy, and nobody else has seen them yet. */
     struct kl_collective_params *p = (struct kl_collective_params *)(uintptr_t)t->params;
     struct kl_group *g = p->group;
-    struct kl_request *r = kl_calloc(1, sizeof *r);
     size_t zeros, sink;
     p->serial = next_serial ? next_serial : kl_collective_serials(1);
     next_serial = 0;
     p->request = NULL;
+    p->part = NULL;
+    const bool to_itself = kl_lane_of(t->op, p->peer) != KL_LANE_ALL && p->peer == g->rank;
+    const bool on_device =
+        g->device && kl_collective_host.stream_backend(user) == g->device->backend;
+    if (on_device && !to_itself) return kl_device_prepare(t, g, user, user_index, err);
+    if (!g->comm && to_itself)
+        return kl_fail(err, KL_EGROUP, "the backend nccl sends nothing to the rank itself");
+    if (!g->comm) return no_host(g, err);
+    struct kl_request *r = kl_calloc(1, sizeof *r);
     if (!r) return kl_fail_nomem(err);
     r->op = t->op;
     r->dtype = (enum kl_dtype)t->out[0]->dtype;
     r->group = kl_group_retain(g);
-    r->lane = lane_of(p, t->op);
+    r->lane = kl_lane_of(t->op, p->peer);
     r->user = user;
     r->user_index = user_index;
     describe(r, t, p->peer, &zeros, &sink);
@@ -210,11 +236,18 @@ int kl_collective_prepare(struct kl_task *t, struct kl_stream *user, int64_t use
 void kl_collective_drop(const struct kl_task *t) {
     const struct kl_collective_params *p = t->params;
     if (p->request) kl_request_free(p->request);
+    if (p->part) p->part->ops->drop(p->part);
     kl_group_release(p->group);
 }
 
 struct kl_stream *kl_collective_stream(const struct kl_task *t) {
-    return ((const struct kl_collective_params *)t->params)->request->stream;
+    const struct kl_collective_params *p = t->params;
+    return p->part ? kl_device_stream(p->part) : p->request->stream;
+}
+
+bool kl_collective_waits(const struct kl_task *t, struct kl_wait *w) {
+    const struct kl_collective_params *p = t->params;
+    return p->part && kl_device_waits(p->part, w);
 }
 
 uint64_t kl_collective_serial(const struct kl_task *t) {
@@ -325,7 +358,7 @@ int kl_collective_launch(struct kl_backend *b, struct kl_queue *q, struct kl_tas
     } else {
         r->number = g->lanes[r->lane].number++;
         set_words(r);
-        if (r->own) kl_group_tell_cause(r);
+        if (r->own) kl_group_tell_cause(KL_NAME_OF(r), r->own);
         if (g->checks && r->lane == KL_LANE_ALL)
             r->state = KL_REQUEST_WAITS;
         else
@@ -348,13 +381,13 @@ void kl_request_fail(struct kl_request *r, struct kl_error *e) {
 /* The exchange is done. The failure of the lowest rank is everybody's. */
 static void conclude(struct kl_request *r, int64_t now) {
     struct kl_group *g = r->group;
-    int64_t failed = r->x.words[WORD_FAILED];
+    int64_t failed = r->x.words[KL_WORD_FAILED];
     if (r->op == KL_OP_RECV && failed < g->size) failed = r->x.peer;
     r->state = KL_REQUEST_ASKS; /* nothing of it is under way */
     if (r->own && (failed == g->rank || r->op == KL_OP_RECV)) {
         kl_request_fail(r, r->own);
     } else if (failed < g->size) {
-        struct kl_error *e = kl_group_cause(r, (int)failed);
+        struct kl_error *e = kl_group_cause(KL_NAME_OF(r), (int)failed);
         if (e) kl_request_fail(r, e);
         kl_error_release(e);
     } else {
@@ -362,14 +395,17 @@ static void conclude(struct kl_request *r, int64_t now) {
     }
 }
 
+struct kl_error *kl_late_error(enum kl_op_id op, int64_t number) {
+    struct kl_error_info info = {.code = KL_EGROUP, .op = kl_op_name(op)};
+    return kl_error_new(&info,
+                        "%s: number %lld of the group was not done within %g s "
+                        "(KEEL_DIST_TIMEOUT): not all ranks took part",
+                        kl_op_name(op), (long long)number, (double)kl_collective_limit_ns / 1e9);
+}
+
 static void check_limit(struct kl_request *r, int64_t now) {
-    if (now - r->since <= kl_collective_limit_ns) return;
-    struct kl_error_info info = {.code = KL_EGROUP, .op = kl_op_name(r->op)};
-    kl_group_break(r->group, kl_error_new(&info,
-                                          "%s: number %lld of the group was not done within %g s "
-                                          "(KEEL_DIST_TIMEOUT): not all ranks took part",
-                                          kl_op_name(r->op), (long long)r->number,
-                                          (double)kl_collective_limit_ns / 1e9));
+    if (now - r->since > kl_collective_limit_ns)
+        kl_group_break(r->group, kl_late_error(r->op, r->number));
 }
 
 /* Asks the engine about x. true: it is done, and the ranks do the same. */

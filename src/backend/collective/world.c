@@ -4,16 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/collective/clock.h"
 #include "backend/collective/collective.h"
+#include "backend/collective/control_connect.h"
 #include "backend/collective/environment.h"
 #include "backend/collective/mpi.h"
+#include "backend/collective/rendezvous.h"
+#include "backend/gpu/gpu.h"
 #include "base/alloc.h"
+#include "base/platform/clock.h"
 
 static struct {
     struct kl_mutex mu; /* held while the engine is opened; before all locks of this folder */
     struct kl_group *group;
     struct kl_error *failed; /* an engine was opened, and something failed after that */
+    char no_device[160];     /* why the devices of several processes do not work together */
 } world = {.mu = KL_MUTEX_INIT};
 
 static const char *const engine_names[] = {"any", "mpi", "nccl", "ring", "jaccl"};
@@ -28,20 +32,20 @@ void kl_group_set_host(const struct kl_group_host *host) {
     kl_mutex_unlock(&world.mu);
 }
 
-/* Whether the engine of this name can be used. false: *why says what is missing. */
-static bool available(const char *name, const char **why) {
-    if (strcmp(name, "any") == 0 || strcmp(name, "mpi") == 0) return kl_mpi_available(why);
-    *why = strcmp(name, "nccl") == 0 ? "Keel has no engine over NCCL yet"
-                                     : "Keel moves no values itself: it has mpi alone";
-    return false;
+/* Whether devices can move values themselves. */
+static bool nccl_available(const char **why) {
+    struct kl_backend *b = kl_collective_host.device(-1, true);
+    *why = b ? kl_gpu_comm_missing(b) : "there is no GPU";
+    return !*why;
 }
 
-int kl_group_rank_on_host(void) {
-    kl_mutex_lock(&world.mu);
-    const int rank =
-        world.group && world.group->comm ? kl_control_rank_on_host(kl_group_control) : 0;
-    kl_mutex_unlock(&world.mu);
-    return rank;
+/* Whether the engine of this name can be used. false: *why says what is missing. */
+static bool available(const char *name, const char **why) {
+    if (strcmp(name, "mpi") == 0) return kl_mpi_available(why);
+    if (strcmp(name, "nccl") == 0) return nccl_available(why);
+    if (strcmp(name, "any") == 0) return kl_mpi_available(why) || nccl_available(why);
+    *why = "Keel moves no values itself: it has mpi and nccl";
+    return false;
 }
 
 bool kl_group_available(const char *backend) {
@@ -65,7 +69,7 @@ struct gathering {
 };
 
 /* Gathers bytes by an exchange of the engine, before anything else uses it. */
-static int gather(void *arg, const void *from, void *to, size_t n, struct kl_error **err) {
+static int gather_by_mpi(void *arg, const void *from, void *to, size_t n, struct kl_error **err) {
     const struct gathering *g = arg;
     struct kl_comm *c = g->comm;
     struct kl_exchange x = {
@@ -96,45 +100,117 @@ static int check_size(const struct kl_environment *e, const struct kl_comm *c,
                    e->by, e->size, c->size);
 }
 
-static int open_world(const struct kl_environment *e, struct kl_error **err) {
-    struct kl_comm *comm;
-    kl_collective_limit_ns = e->limit_ns;
-    KL_TRY(kl_mpi_open(&comm, e->limit_ns, err));
-    KL_TRY(check_size(e, comm, err));
-    if (comm->size == 1) return kl_group_new(&world.group, NULL, NULL, 0, err);
-    KL_TRY(kl_control_open(&kl_group_control, comm->rank, comm->size, e->limit_ns, gather,
-                           kl_group_on_message, kl_group_on_lost,
-                           &(struct gathering){comm, e->limit_ns}, err));
+/* A process tells the others this of its device. */
+struct offer {
+    char host[KL_HOST_BYTES];
+    int64_t device;
+    int64_t joins; /* it has a device that can join others */
+};
+
+/* Whether all processes have devices that can join each other: then *device is this one's. */
+static int agree(const char *name, int rank, int size, kl_control_gather_fn *gather, void *arg,
+                 struct kl_backend **device, struct kl_error **err) {
+    const int on_host = kl_control_rank_on_host(kl_group_control);
+    struct kl_backend *b = kl_collective_host.device(on_host, strcmp(name, "nccl") == 0);
+    struct offer *all = kl_calloc((size_t)size + 1, sizeof *all);
+    if (!all) return kl_fail_nomem(err);
+    struct offer *mine = &all[size];
+    kl_host_name(mine->host);
+    mine->joins = b && strcmp(name, "mpi") != 0 && !kl_gpu_comm_missing(b);
+    if (mine->joins) mine->device = kl_gpu_comm_device(b);
+    int rc = gather(arg, mine, all, sizeof *mine, err);
+    bool joins = true;
+    for (int i = 0; i < size && !rc && joins; i++) {
+        joins = all[i].joins != 0;
+        if (!joins)
+            snprintf(world.no_device, sizeof world.no_device,
+                     "rank %d has no GPU as default device, no NCCL, or asked for mpi", i);
+        for (int k = 0; k < i && joins; k++) {
+            joins = all[i].device != all[k].device || strcmp(all[i].host, all[k].host) != 0;
+            if (!joins)
+                snprintf(world.no_device, sizeof world.no_device,
+                         "ranks %d and %d have the same GPU as default device", k, i);
+        }
+    }
+    kl_free(all);
+    *device = joins && !rc ? b : NULL;
+    return rc;
+}
+
+/* Makes the group of all processes, once they can gather. */
+static int join_world(const char *name, int rank, int size, struct kl_comm *comm, int64_t limit_ns,
+                      kl_control_gather_fn *gather, void *arg, struct kl_error **err) {
+    struct kl_backend *device = NULL;
     struct kl_group *g;
-    KL_TRY(kl_group_new(&g, comm, NULL, 1, err));
+    KL_TRY(kl_control_open(&kl_group_control, rank, size, limit_ns, gather, kl_group_on_message,
+                           kl_group_on_lost, arg, err));
+    KL_TRY(agree(name, rank, size, gather, arg, &device, err));
+    if (!device && (!comm || strcmp(name, "nccl") == 0))
+        return kl_fail(err, KL_EGROUP, "the backend nccl cannot be used: %s", world.no_device);
+    KL_TRY(kl_group_new(&g, rank, size, comm, device, NULL, 1, err));
     KL_TRY(kl_progress_start(kl_group_control, err));
     world.group = g;
     return KL_OK;
 }
 
+static int open_by_mpi(const struct kl_environment *e, const char *name, struct kl_error **err) {
+    struct kl_comm *comm;
+    KL_TRY(kl_mpi_open(&comm, e->limit_ns, err));
+    KL_TRY(check_size(e, comm, err));
+    if (comm->size == 1) return kl_group_new(&world.group, 0, 1, NULL, NULL, NULL, 0, err);
+    return join_world(name, comm->rank, comm->size, comm, e->limit_ns, gather_by_mpi,
+                      &(struct gathering){comm, e->limit_ns}, err);
+}
+
+static int open_by_meeting(const struct kl_environment *e, const char *name,
+                           struct kl_error **err) {
+    struct kl_rendezvous *r;
+    KL_TRY(kl_rendezvous_open(&r, e->host, e->port, e->rank, e->size, e->limit_ns, err));
+    int rc = join_world(name, e->rank, e->size, NULL, e->limit_ns, kl_rendezvous_gather, r, err);
+    kl_rendezvous_close(r);
+    return rc;
+}
+
+/* Why several processes cannot be joined; *by_meeting: they can, without MPI. */
+static int check_way(const struct kl_environment *e, const char *name, bool *by_meeting,
+                     struct kl_error **err) {
+    const char *why;
+    *by_meeting = !e->by_mpi && e->host && strcmp(name, "mpi") != 0;
+    if (e->by_mpi) return KL_OK;
+    if (!*by_meeting)
+        return kl_fail(err, KL_EGROUP,
+                       "several processes were started together, says %s, but no launcher of MPI "
+                       "(mpirun, mpiexec) did it; for the backend nccl MLX_RANK, MLX_WORLD_SIZE, "
+                       "NCCL_HOST_IP and NCCL_PORT must be set",
+                       e->by);
+    if (nccl_available(&why)) return KL_OK;
+    return kl_fail(err, KL_EGROUP, "the backend nccl cannot be used: %s", why);
+}
+
 static int make_world(bool strict, const char *name, struct kl_error **err) {
     struct kl_environment e;
-    const char *why = NULL;
+    const char *why = NULL, *why_not_mpi;
+    bool by_meeting = false;
     KL_TRY(kl_environment_read(&e, err));
     const bool is = available(name, &why), several = e.size > 1;
     if (!is && (strict || several))
         return kl_fail(err, KL_EGROUP, "the backend %s cannot be used: %s%s%s", name, why,
                        several ? "; several processes were started together, says " : "",
                        several ? e.by : "");
-    if (several && !e.by_mpi)
-        return kl_fail(err, KL_EGROUP,
-                       "several processes were started together, says %s, but no launcher of MPI "
-                       "(mpirun, mpiexec) did it, and there is no other backend than mpi",
-                       e.by);
+    if (several) KL_TRY(check_way(&e, name, &by_meeting, err));
+    if (e.by_mpi && several && !kl_mpi_available(&why_not_mpi))
+        return kl_fail(err, KL_EGROUP, "the processes that %s tells of cannot be joined: %s", e.by,
+                       why_not_mpi);
     /* A program that has initialised MPI may have been started in a way that no variable tells. */
     if (several || (is && kl_mpi_is_initialised())) {
         struct kl_error *e2 = NULL;
-        int rc = open_world(&e, &e2);
+        kl_collective_limit_ns = e.limit_ns;
+        int rc = by_meeting ? open_by_meeting(&e, name, &e2) : open_by_mpi(&e, name, &e2);
         if (!rc) return KL_OK;
         world.failed = e2 ? e2 : kl_error_static(rc);
         return kl_fail_with(err, kl_error_retain(world.failed));
     }
-    return kl_group_new(&world.group, NULL, NULL, 0, err);
+    return kl_group_new(&world.group, 0, 1, NULL, NULL, NULL, 0, err);
 }
 
 int kl_group_init(struct kl_group **out, bool strict, const char *backend, struct kl_error **err) {
@@ -146,8 +222,10 @@ int kl_group_init(struct kl_group **out, bool strict, const char *backend, struc
         rc = kl_fail_with(err, kl_error_retain(world.failed));
     else if (!world.group)
         rc = make_world(strict, name, err);
-    else if ((strict || world.group->comm) && !available(name, &why))
+    else if ((strict || world.group->size > 1) && !available(name, &why))
         rc = kl_fail(err, KL_EGROUP, "the backend %s cannot be used: %s", name, why);
+    else if (world.group->size > 1 && !world.group->device && strcmp(name, "nccl") == 0)
+        rc = kl_fail(err, KL_EGROUP, "the backend nccl cannot be used: %s", world.no_device);
     if (!rc) *out = kl_group_retain(world.group);
     kl_mutex_unlock(&world.mu);
     return rc;

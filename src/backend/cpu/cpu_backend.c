@@ -2,7 +2,6 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/utsname.h>
 
 #include "backend/cpu/cpu_kernels.h"
@@ -11,6 +10,7 @@
 #include "base/op/bounds.h"
 #include "base/op/index.h"
 #include "base/op/op_params.h"
+#include "base/platform/memory.h"
 
 /* ---- memory ---- */
 
@@ -25,7 +25,7 @@ static int raw_alloc(struct kl_memory *m, size_t bytes, void **ptr, struct kl_er
     if (!p) return kl_fail(err, KL_ENOMEM, "out of memory: %zu bytes wanted", bytes);
     /* Page faults take most of the time of a fresh large result: 34 ms for 64 MB in small pages
      * against 7 ms in huge ones. */
-    if (huge) madvise(p, bytes / huge_page * huge_page, MADV_HUGEPAGE);
+    if (huge) kl_memory_prefer_large_pages(p, bytes / huge_page * huge_page);
     *ptr = p;
     return KL_OK;
 }

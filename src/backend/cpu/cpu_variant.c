@@ -3,11 +3,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/cpu/product/tiles_amx.h"
 #include "backend/cpu/product/tiles_avx512.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "base/platform/processors.h"
 
 typedef kl_kernel_fn *kernel_of_fn(enum kl_op_id op);
 kernel_of_fn kl_cpu_variant_kernel;
@@ -107,10 +107,8 @@ int64_t kl_cpu_l1_bytes(void) {
     static _Atomic(int64_t) known; /* asking the system takes microseconds */
     int64_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
     if (bytes) return bytes;
-#ifdef _SC_LEVEL1_DCACHE_SIZE
-    bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);
-#endif
-    if (bytes <= 0) bytes = 1 << 15;
+    bytes = kl_processors_l1_bytes();
+    if (!bytes) bytes = 1 << 15;
     atomic_store_explicit(&known, bytes, memory_order_relaxed);
     return bytes;
 }

@@ -10,6 +10,7 @@
 #include "backend/gpu/gpu.h"
 #include "backend/gpu/lower/kernels.h"
 #include "base/alloc.h"
+#include "base/platform/clock.h"
 
 enum { MAX_DEVICES = 16, SUBGROUP = 32 };
 
@@ -113,7 +114,14 @@ static const struct kl_driver_ops ops = {.alloc = kl_cuda_mem_alloc,
                                          .launch_3d = kl_cuda_launch_3d,
                                          .launch_program = kl_cuda_launch_program,
                                          .copy = kl_cuda_copy,
-                                         .override = kl_cuda_override};
+                                         .override = kl_cuda_override,
+                                         .comm_missing = kl_cuda_comm_missing,
+                                         .comm_device = kl_cuda_comm_device,
+                                         .comm_id = kl_cuda_comm_id,
+                                         .comm_new = kl_cuda_comm_new,
+                                         .comm_state = kl_cuda_comm_state,
+                                         .comm_end = kl_cuda_comm_end,
+                                         .exchange = kl_cuda_exchange};
 
 /* ---- opening ---- */
 
@@ -128,12 +136,13 @@ int kl_cuda_count(const char **why) {
 const char *kl_cuda_lacks(int i, const char **library) {
     const char *why = NULL;
     static const char *const names[] = {"missing_cublaslt", "missing_cudnn", "missing_cusolver",
-                                        "missing_cufft"};
-    *library = i < 4 ? names[i] : NULL;
+                                        "missing_cufft", "missing_nccl"};
+    *library = i < (int)(sizeof names / sizeof *names) ? names[i] : NULL;
     if (i == 0) return kl_blas_api(&why) ? NULL : why;
     if (i == 1) return kl_dnn_api(&why) ? NULL : why;
     if (i == 2) return kl_solver_api(&why) ? NULL : why;
-    return i == 3 && !kl_cufft_api(&why) ? why : NULL;
+    if (i == 3) return kl_cufft_api(&why) ? NULL : why;
+    return i == 4 && !kl_nccl_api(&why) ? why : NULL;
 }
 
 static int attribute(const struct kl_cuda_api *api, int device, int which, int otherwise) {
@@ -233,11 +242,7 @@ static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
     kl_mutex_init(&d->solver.mu);
     kl_mutex_init(&d->fft.mu);
     kl_mutex_init(&d->mu);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&d->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    kl_cond_init_clock(&d->changed);
     int rc = KL_CUDA(d, err, DeviceGet, (&d->device, index));
     if (rc) {
         pthread_cond_destroy(&d->changed);

@@ -38,6 +38,7 @@ static const char *bind(void *library, const struct symbol *symbols, int n, void
 #define SOLVER_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_solver_api, name)},
 #define TRIANGLE_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_triangle_api, name)},
 #define KL_CUFFT_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_cufft_api, name)},
+#define KL_NCCL_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_nccl_api, name)},
 static const struct symbol cuda_symbols[] = {KL_CUDA_FUNCTIONS(CUDA_SYMBOL)};
 static const struct symbol graph_symbols[] = {KL_CUDA_GRAPH_FUNCTIONS(GRAPH_SYMBOL)};
 static const struct symbol edge_symbols[] = {KL_CUDA_EDGE_FUNCTIONS(EDGE_SYMBOL)};
@@ -46,6 +47,7 @@ static const struct symbol nvrtc_symbols[] = {KL_NVRTC_FUNCTIONS(NVRTC_SYMBOL)};
 static const struct symbol blas_symbols[] = {KL_BLAS_FUNCTIONS(KL_BLAS_SYMBOL)};
 static const struct symbol dnn_symbols[] = {KL_DNN_FUNCTIONS(KL_DNN_SYMBOL)};
 static const struct symbol cufft_symbols[] = {KL_CUFFT_FUNCTIONS(KL_CUFFT_SYMBOL)};
+static const struct symbol nccl_symbols[] = {KL_NCCL_FUNCTIONS(KL_NCCL_SYMBOL)};
 static const struct symbol solver_symbols[] = {KL_SOLVER_FUNCTIONS(SOLVER_SYMBOL)};
 static const struct symbol triangle_symbols[] = {KL_TRIANGLE_FUNCTIONS(TRIANGLE_SYMBOL)};
 
@@ -186,12 +188,14 @@ static bool find_library(const struct library *l) {
         "lib/python3*/site-packages/nvidia/cudnn/lib",
         "lib/python3*/site-packages/nvidia/cusolver/lib",
         "lib/python3*/site-packages/nvidia/cufft/lib",
+        "lib/python3*/site-packages/nvidia/nccl/lib",
         "lib/python3*/dist-packages/nvidia/cu13/lib",
         "lib/python3*/dist-packages/nvidia/cuda_nvrtc/lib",
         "lib/python3*/dist-packages/nvidia/cublas/lib",
         "lib/python3*/dist-packages/nvidia/cudnn/lib",
         "lib/python3*/dist-packages/nvidia/cusolver/lib",
         "lib/python3*/dist-packages/nvidia/cufft/lib",
+        "lib/python3*/dist-packages/nvidia/nccl/lib",
         "lib", /* the layout of conda */
     };
     enum { N_WHEELS = sizeof wheels / sizeof *wheels };
@@ -544,4 +548,43 @@ const struct kl_cufft_api *kl_cufft_api(const char **why) {
     pthread_once(&cufft.once, load_cufft);
     if (!cufft.ok && why) *why = cufft.why;
     return cufft.ok ? &cufft.api : NULL;
+}
+
+/* ---- communication ---- */
+
+static struct {
+    pthread_once_t once;
+    struct kl_nccl_api api;
+    bool ok;
+    char why[WHY_BYTES];
+} nccl = {.once = PTHREAD_ONCE_INIT};
+
+static bool try_nccl(const char *file) {
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return false;
+    const char *lacks =
+        bind(library, nccl_symbols, sizeof nccl_symbols / sizeof *nccl_symbols, &nccl.api);
+    int version = 0;
+    if (!lacks && !nccl.api.GetVersion(&version) && version >= KL_NCCL_CONFIG_VERSION)
+        return nccl.ok = true;
+    snprintf(nccl.why, sizeof nccl.why, "%.128s has no %s: NCCL 2.18.3 or later is needed", file,
+             lacks ? lacks : "communicators that do not block");
+    dlclose(library);
+    return false;
+}
+
+static void load_nccl(void) {
+    const char *named = getenv("KEEL_NCCL");
+    const struct library l = {{"libnccl.so.2", "libnccl.so"}, try_nccl};
+    if ((named && *named ? try_nccl(named) : find_library(&l)) || nccl.why[0]) return;
+    if (named && *named)
+        snprintf(nccl.why, sizeof nccl.why, "KEEL_NCCL=%.128s cannot be loaded", named);
+    else
+        snprintf(nccl.why, sizeof nccl.why, "libnccl.so" NOT_FOUND(".2", "nvidia-nccl-cu13"));
+}
+
+const struct kl_nccl_api *kl_nccl_api(const char **why) {
+    pthread_once(&nccl.once, load_nccl);
+    if (!nccl.ok && why) *why = nccl.why;
+    return nccl.ok ? &nccl.api : NULL;
 }

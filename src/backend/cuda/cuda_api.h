@@ -1,5 +1,5 @@
-/* cuda_api.h - the parts of the CUDA driver API, of NVRTC, cuBLASLt, cuDNN, cuSOLVER and cuBLAS
- * that Keel uses. They are declared here and loaded at run time.
+/* cuda_api.h - the parts of the CUDA driver API, of NVRTC, cuBLASLt, cuDNN, cuSOLVER, cuBLAS
+ * and NCCL that Keel uses. They are declared here and loaded at run time.
  *
  * No header and no library of the toolkit is needed to build. For a library that is missing there
  * is a reason in words. Any thread may call. */
@@ -19,6 +19,9 @@ enum {
     KL_CU_ATTR_SHARED_BYTES_PER_BLOCK = 8,
     KL_CU_ATTR_MULTIPROCESSORS = 16,
     KL_CU_ATTR_INTEGRATED = 18,
+    KL_CU_ATTR_PCI_BUS = 33,
+    KL_CU_ATTR_PCI_DEVICE = 34,
+    KL_CU_ATTR_PCI_DOMAIN = 50,
     KL_CU_ATTR_CC_MAJOR = 75,
     KL_CU_ATTR_CC_MINOR = 76,
     KL_CU_ATTR_PAGEABLE_ACCESS = 88,
@@ -411,6 +414,65 @@ enum {
     F(ExecR2C, "cufftExecR2C", (int plan, void *in, void *out))                                  \
     F(ExecC2R, "cufftExecC2R", (int plan, void *in, void *out))
 
+/* ---- NCCL ---- */
+
+/* Numbers of the ABI, the same as in nccl.h. */
+enum {
+    KL_NCCL_SUCCESS = 0,
+    KL_NCCL_IN_PROGRESS = 7,
+
+    KL_NCCL_I8 = 0,
+    KL_NCCL_U8 = 1,
+    KL_NCCL_I32 = 2,
+    KL_NCCL_U32 = 3,
+    KL_NCCL_I64 = 4,
+    KL_NCCL_U64 = 5,
+    KL_NCCL_F16 = 6,
+    KL_NCCL_F32 = 7,
+    KL_NCCL_F64 = 8,
+    KL_NCCL_BF16 = 9,
+
+    KL_NCCL_SUM = 0,
+    KL_NCCL_MAX = 2,
+    KL_NCCL_MIN = 3,
+
+    KL_NCCL_MAGIC = (int)0xcafebeef,
+    KL_NCCL_CONFIG_VERSION = 21803, /* of the fields below: 2.18.3 */
+    KL_NCCL_UNSET = -2147483647 - 1,
+};
+struct kl_nccl_id {
+    char bytes[128];
+};
+struct kl_nccl_config {
+    size_t size;
+    int magic, version;
+    int blocking, cga_cluster_size, min_ctas, max_ctas;
+    const char *net_name;
+    int split_share;
+};
+
+/* All of these return a status; 0 is success. */
+#define KL_NCCL_FUNCTIONS(F)                                                                  \
+    F(GetVersion, "ncclGetVersion", (int *version))                                           \
+    F(GetUniqueId, "ncclGetUniqueId", (struct kl_nccl_id * id))                               \
+    F(CommInit, "ncclCommInitRankConfig",                                                     \
+      (void **comm, int size, struct kl_nccl_id id, int rank, struct kl_nccl_config *config)) \
+    F(CommState, "ncclCommGetAsyncError", (void *comm, int *state))                           \
+    F(CommFinalize, "ncclCommFinalize", (void *comm))                                         \
+    F(CommDestroy, "ncclCommDestroy", (void *comm))                                           \
+    F(CommAbort, "ncclCommAbort", (void *comm))                                               \
+    F(GroupStart, "ncclGroupStart", (void))                                                   \
+    F(GroupEnd, "ncclGroupEnd", (void))                                                       \
+    F(AllReduce, "ncclAllReduce",                                                             \
+      (const void *from, void *to, size_t n, int dtype, int op, void *comm, void *stream))    \
+    F(ReduceScatter, "ncclReduceScatter",                                                     \
+      (const void *from, void *to, size_t n, int dtype, int op, void *comm, void *stream))    \
+    F(AllGather, "ncclAllGather",                                                             \
+      (const void *from, void *to, size_t n, int dtype, void *comm, void *stream))            \
+    F(Send, "ncclSend",                                                                       \
+      (const void *from, size_t n, int dtype, int peer, void *comm, void *stream))            \
+    F(Recv, "ncclRecv", (void *to, size_t n, int dtype, int peer, void *comm, void *stream))
+
 #define KL_CUDA_FIELD(name, symbol, params) int(*name) params;
 struct kl_cuda_graph_api {
     KL_CUDA_GRAPH_FUNCTIONS(KL_CUDA_FIELD)
@@ -448,6 +510,9 @@ struct kl_triangle_api {
 struct kl_cufft_api {
     KL_CUFFT_FUNCTIONS(KL_CUDA_FIELD)
 };
+struct kl_nccl_api {
+    KL_NCCL_FUNCTIONS(KL_CUDA_FIELD)
+};
 #undef KL_CUDA_FIELD
 
 /* The driver, initialised. NULL, with *why as immortal text, when there is no driver or no device.
@@ -467,6 +532,10 @@ const struct kl_cufft_api *kl_cufft_api(const char **why);
  * with a reason. The first call loads it; it needs no device. */
 const struct kl_solver_api *kl_solver_api(const char **why);
 const struct kl_triangle_api *kl_triangle_api(const char **why);
+
+/* NCCL, which moves values between the devices of several processes. NULL with a reason. The first
+ * call loads it; it needs no device. */
+const struct kl_nccl_api *kl_nccl_api(const char **why);
 
 /* The folder of the toolkit's headers: where KEEL_CUDA_PATH says, next to the compiler, or that of
  * another toolkit; one to which its C++ library belongs comes first. NULL when there is none.

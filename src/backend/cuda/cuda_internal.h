@@ -117,7 +117,7 @@ struct kl_cuda {
 
     struct kl_mutex mu;
     /* Signalled when an event is done, the device is lost, or `woken` is set. Uses
-     * CLOCK_MONOTONIC. */
+     * kl_clock_ns. */
     pthread_cond_t changed;
     struct kl_cuda_event *free_events; /* guarded by mu */
     bool woken;                        /* guarded by mu */
@@ -236,3 +236,14 @@ int kl_cuda_dnn(struct kl_emit *e, const struct kl_command *c);
 int kl_cuda_fft(struct kl_emit *e, const struct kl_command *c);
 /* cuda_solver.c: operations on matrices that the dialect has no kernels for. */
 int kl_cuda_solver(struct kl_emit *e, const struct kl_command *c);
+
+/* ---- cuda_nccl.c: communicators ---- */
+const char *kl_cuda_comm_missing(struct kl_driver *d);
+int64_t kl_cuda_comm_device(struct kl_driver *d);
+int kl_cuda_comm_id(struct kl_driver *d, char id[KL_COMM_ID_BYTES], struct kl_error **err);
+int kl_cuda_comm_new(struct kl_driver *d, const char *id, int rank, int size, void **comm,
+                     struct kl_error **err);
+int kl_cuda_comm_state(struct kl_driver *d, void *comm, struct kl_error **err);
+bool kl_cuda_comm_end(struct kl_driver *d, void *comm, bool abort);
+int kl_cuda_exchange(struct kl_driver *d, void *queue, void *comm, const struct kl_transfer *t,
+                     struct kl_error **err);

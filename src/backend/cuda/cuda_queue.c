@@ -4,10 +4,9 @@
  * threads that submit or wait settle most command buffers themselves, and a notification costs
  * microseconds. For a notification a second stream per queue waits for the event and calls the
  * host. */
-#include <time.h>
-
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
+#include "base/platform/clock.h"
 
 enum {
     /* CUDA does not promise the call when the device is lost, so the sleeping thread checks at this
@@ -145,12 +144,7 @@ static bool flagged(struct kl_cuda *d, void *const *events, int n) {
 
 /* Sleeps until `changed` is signalled or `ms` have passed. The caller holds mu. */
 static void sleep_ms(struct kl_cuda *d, long ms) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += ms * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    kl_cond_timedwait(&d->changed, &d->mu, &until);
+    (void)kl_cond_wait_until(&d->changed, &d->mu, kl_clock_ns() + ms * INT64_C(1000000));
 }
 
 void kl_cuda_wait_any(struct kl_driver *driver, void *const *events, int n) {

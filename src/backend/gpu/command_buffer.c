@@ -146,6 +146,7 @@ static void op_drop(struct kl_gpu_op *op) {
     }
     for (int i = 0; i < op->n_out; i++) kl_fate_release(op->out[i]);
     if (op->release_ctx) op->release_ctx(op->ctx);
+    if (op->part) op->part->ops->drop(op->part);
 }
 
 void kl_command_buffer_empty(struct kl_command_buffer *cb) {

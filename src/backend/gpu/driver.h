@@ -6,6 +6,7 @@
  * Unless the comment of a slot says otherwise, several threads may call it at once, it must not
  * block, and it is never NULL. Codes: 0, KL_ENOMEM, KL_ESUBMIT, KL_EDEVICELOST, KL_EDEVICE. */
 #pragma once
+#include "backend/exchange.h"
 #include "base/op/launch.h"
 
 /* A chunk of 32-bit words. Kernels write them with an atomic minimum; the host reads them after
@@ -202,6 +203,28 @@ struct kl_driver_ops {
      * not, or a negative code. In a dry run it only says whether it would, and asks for the
      * workspace (kl_emit_workspace). NULL: the driver never does so. */
     int (*override)(struct kl_emit *e, const struct kl_command *c);
+
+    /* ---- communicators of the devices of several processes; all NULL: there are none ---- */
+    /* Says why communicators cannot be made; NULL: they can. */
+    const char *(*comm_missing)(struct kl_driver *d);
+    /* A number of this device that no other one of the host has, the same in all processes. */
+    int64_t (*comm_device)(struct kl_driver *d);
+    /* Makes the address of a new communicator. */
+    int (*comm_id)(struct kl_driver *d, char id[KL_COMM_ID_BYTES], struct kl_error **err);
+    /* Begins to make a communicator of `size` processes, all of which call this with the same
+     * address. It does not wait for them. KL_EGROUP. */
+    int (*comm_new)(struct kl_driver *d, const char *id, int rank, int size, void **comm,
+                    struct kl_error **err);
+    /* 1: all processes have joined; 0: not yet; KL_EGROUP: it has failed. */
+    int (*comm_state)(struct kl_driver *d, void *comm, struct kl_error **err);
+    /* Ends a communicator, of which nothing is under way; false: call it again later. abort:
+     * exchanges that are under way end now, whatever the others do; their results mean nothing. May
+     * block for milliseconds. */
+    bool (*comm_end)(struct kl_driver *d, void *comm, bool abort);
+    /* Starts an exchange after everything that is in the queue; called between begin and end. One
+     * exchange of a communicator at a time. KL_EGROUP. */
+    int (*exchange)(struct kl_driver *d, void *queue, void *comm, const struct kl_transfer *t,
+                    struct kl_error **err);
 
     /* ---- in place of programs and submissions: a driver without kernels of its own ---- */
     /* As kl_driver_submit. NULL: commands are lowered to launches. When it is not NULL, slots of

@@ -89,7 +89,9 @@ static int look_at_inputs(struct kl_command_buffer *cb, struct kl_task *t, struc
             in->drop = in->drop || kl_fate_error(f) != NULL;
             continue;
         }
-        in->drop = in->drop || producer->dropped || producer->cb->error;
+        /* A process that takes part in an exchange without a value has no memory for the result. */
+        const bool no_value = producer->part && producer->part->failed;
+        in->drop = in->drop || producer->dropped || producer->cb->error || no_value;
         for (int k = 0; k < producer->n_taints && !rc; k++) {
             add_taint(in, producer->taints[k]);
             rc = kl_command_buffer_hold_words(cb, producer->taints[k].words);
@@ -259,7 +261,8 @@ static int prepare_launches(struct kl_command_buffer *cb, struct kl_gpu_op *op,
 static int launch_commands(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct kl_task *t,
                            const struct inputs *in) {
     struct kl_gpu_device *dev = cb->queue->dev;
-    bool guarded = t->op == KL_OP_KERNEL ||
+    /* The guards of an exchange are what it tells the other processes. */
+    bool guarded = t->op == KL_OP_KERNEL || op->part ||
                    (t->op == KL_OP_CALL && ((const struct kl_call_params *)t->params)->guarded);
     bool checked = (kl_op_flags(t->op) & KL_OPF_CHECKED) != 0;
     int n_args = t->n_in + t->n_out + (t->workspace != NULL);
@@ -318,7 +321,7 @@ static int launch_commands(struct kl_command_buffer *cb, struct kl_gpu_op *op, s
 
 /* The number of the operation's own fault words that make its outputs fail. */
 static int own_taints(const struct kl_gpu_op *op) {
-    const bool of_indices = op->op != KL_OP_KERNEL && op->op != KL_OP_CALL &&
+    const bool of_indices = op->op != KL_OP_KERNEL && op->op != KL_OP_CALL && !op->part &&
                             !(kl_op_flags(op->op) & KL_OPF_OF_MATRICES);
     return of_indices && kl_out_of_range_zero() ? 0 : op->n_words;
 }
@@ -359,15 +362,25 @@ static int set_taints(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct
 
 /* *workspace: the caller gives it back, also after a failure. */
 static int encode_into(struct kl_command_buffer *cb, struct kl_task *t, bool drop,
-                       struct kl_gpu_op **out, struct kl_block **workspace, struct kl_error **err) {
+                       struct kl_device_part *part, struct kl_gpu_op **out,
+                       struct kl_block **workspace, struct kl_error **err) {
     struct inputs in = {.drop = drop};
     struct kl_gpu_op *op = record(cb, t);
     if (!op) return KL_ENOMEM;
+    op->part = part;
+    if (part) ((struct kl_collective_params *)(uintptr_t)op->params)->part = part;
     KL_TRY(look_at_inputs(cb, t, &in));
-    op->dropped = in.drop;
+    op->dropped = in.drop && !part;
+    if (part && in.drop) part->failed = true;
     *out = op;
     if (op->dropped) return KL_OK;
-    if (kernel_of(t) && can_fault(t)) {
+    if (part) {
+        struct kl_word_ref brought;
+        op->positions_per_word = INT64_MAX;
+        op->n_words = 1;
+        KL_TRY(kl_command_buffer_words(cb, 1, &op->word, err));
+        KL_TRY(kl_command_buffer_words(cb, KL_BROUGHT_WORDS - 1, &brought, err));
+    } else if (kernel_of(t) && can_fault(t)) {
         /* A pair of words holds code and position. Each of the two tells consumers of a failure, so
          * consumers depend on one word only. */
         op->positions_per_word = INT64_MAX;
@@ -418,7 +431,7 @@ static void release_kernel(void *desc) {
  * visible to consumers. */
 static void adopt(struct kl_command_buffer *cb, struct kl_task *t, struct kl_gpu_op *op) {
     struct kl_gpu_device *dev = cb->queue->dev;
-    bool keeps_index = op->n_words && t->op != KL_OP_CALL && t->op != KL_OP_KERNEL;
+    bool keeps_index = op->n_words && t->op != KL_OP_CALL && t->op != KL_OP_KERNEL && !op->part;
     for (int i = 0; i < t->n_in; i++) {
         op->in[i]->fate = kl_fate_retain(t->in[i]->fate);
         /* The index values are read at settlement: until then their block is neither donated nor
@@ -464,7 +477,8 @@ static void adopt(struct kl_command_buffer *cb, struct kl_task *t, struct kl_gpu
     kl_mutex_unlock(&dev->mu);
 }
 
-static int encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_error **err) {
+int kl_gpu_encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_device_part *part,
+                  struct kl_error **err) {
     KL_TRY(refuse(q->dev, err));
     KL_TRY(kl_gpu_settlement_start(q->dev, err));
     for (int attempt = 0;; attempt++) {
@@ -472,7 +486,7 @@ static int encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_er
         struct kl_gpu_op *op = NULL;
         struct kl_block *workspace = NULL;
         int n_commands = q->open->n_commands;
-        int rc = encode_into(q->open, t, drop, &op, &workspace, err);
+        int rc = encode_into(q->open, t, drop, part, &op, &workspace, err);
         if (rc == KL_OK) adopt(q->open, t, op);
         /* As the memory of an input that nobody else owns, it may now serve later operations of
          * this stream, and others when the ticket of its use is done. */
@@ -513,11 +527,12 @@ static bool is_full(struct kl_command_buffer *cb, const struct kl_task *t) {
 
 static int encode_and_cut(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_error **err) {
     if (q->open && is_full(q->open, t)) kl_gpu_flush(&q->dev->backend, q);
-    return encode(q, t, drop, err) ? KL_LAUNCH_DONE : KL_LAUNCH_PENDING;
+    return kl_gpu_encode(q, t, drop, NULL, err) ? KL_LAUNCH_DONE : KL_LAUNCH_PENDING;
 }
 
 int kl_gpu_launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
                   struct kl_error **err) {
+    if (kl_op_is_collective(t->op)) return kl_gpu_exchange(b, q, t, err);
     return encode_and_cut(q, t, false, err);
 }
 

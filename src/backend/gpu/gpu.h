@@ -12,6 +12,16 @@
 /* The driver must live for ever, because the backend does. NULL with *err when out of memory. */
 struct kl_backend *kl_gpu_backend_new(struct kl_driver *driver, int index, struct kl_error **err);
 
+/* Communicators of a device with those of other processes: the slots of its driver (driver.h).
+ * kl_gpu_comm_missing: why there are none, or NULL; then the others must not be called. */
+const char *kl_gpu_comm_missing(struct kl_backend *b);
+int64_t kl_gpu_comm_device(struct kl_backend *b);
+int kl_gpu_comm_id(struct kl_backend *b, char *id, struct kl_error **err);
+int kl_gpu_comm_new(struct kl_backend *b, const char *id, int rank, int size, void **comm,
+                    struct kl_error **err);
+int kl_gpu_comm_state(struct kl_backend *b, void *comm, struct kl_error **err);
+bool kl_gpu_comm_end(struct kl_backend *b, void *comm, bool abort);
+
 #ifdef KL_TEST_HOOKS
 /* Forgets that the device was lost. Nothing may be in flight. */
 void kl_gpu_revive(struct kl_backend *b);

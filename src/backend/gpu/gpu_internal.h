@@ -27,6 +27,7 @@ struct kl_gpu_op {
     struct kl_origin origin; /* for messages */
     const void *params;
     void (*release_ctx)(void *ctx); /* releases ctx, of a CALL or KERNEL; NULL: nothing is held */
+    struct kl_device_part *part;    /* of an operation of several processes; owned; or NULL */
     void *ctx;
     int n_in, n_out;
     /* Copies of the inputs. Of each, the fate is held; the buffer is held for index arrays and NULL
@@ -72,6 +73,7 @@ struct kl_command_buffer {
     struct kl_error *error;
     bool complete; /* guarded by dev->mu */
     bool settled;  /* guarded by dev->mu */
+    bool asked;    /* its operation of several processes is ready; the settling thread's */
     /* Next in the queue, guarded by dev->mu; later, next in the list of the settling thread. */
     struct kl_command_buffer *next;
 };
@@ -143,6 +145,22 @@ int kl_gpu_launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
                   struct kl_error **err);
 int kl_gpu_drop(struct kl_backend *b, struct kl_queue *q, struct kl_task *t, struct kl_error **err);
 void kl_gpu_skip(struct kl_backend *b, struct kl_queue *q, struct kl_task *t);
+
+/* ---- exchange.c: operations of several processes; each is a command buffer of its own ---- */
+/* As kl_gpu_launch. *err: why this process takes part without a value. */
+int kl_gpu_exchange(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
+                    struct kl_error **err);
+/* Whether cb, which has run and whose inputs are settled, can be settled. The caller is the
+ * settling thread, and has fetched the words. */
+bool kl_gpu_exchange_is_ready(struct kl_command_buffer *cb);
+/* The error of the operation, owned, or NULL. input: why its input has failed; taken. */
+struct kl_error *kl_gpu_exchange_outcome(struct kl_gpu_op *op, struct kl_error *input);
+
+/* ---- encode.c, for exchange.c ---- */
+/* Encodes t into the open command buffer, as kl_gpu_launch does after cutting. part: of an
+ * operation of several processes, which the operation owns afterwards; NULL for others. */
+int kl_gpu_encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_device_part *part,
+                  struct kl_error **err);
 
 /* ---- submit.c ---- */
 void kl_gpu_flush(struct kl_backend *b, struct kl_queue *q);

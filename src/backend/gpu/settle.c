@@ -82,8 +82,12 @@ static void settle_op(struct kl_gpu_op *op) {
         kl_assert(kl_fate_settled(op->in[i]->fate));
         e = kl_error_retain(kl_fate_error(op->in[i]->fate));
     }
-    if (!e) e = own_failure(op);
-    if (e) kl_failures_note(op->cb->queue->timeline->stream_index, e, op->submitter);
+    if (op->part)
+        e = kl_gpu_exchange_outcome(op, e);
+    else if (!e)
+        e = own_failure(op);
+    const int64_t stream = op->part ? op->part->user_index : op->cb->queue->timeline->stream_index;
+    if (e) kl_failures_note(stream, e, op->submitter);
     for (int i = 0; i < op->n_out; i++) {
         /* Both change together under the lock, so that a thread which encodes a consumer sees
          * either the record or the fate. */
@@ -119,11 +123,31 @@ static bool imply_complete(struct kl_command_buffer *cb) {
     return news;
 }
 
+/* Makes the words that fired readable on the host. */
+static void fetch_words(struct kl_gpu_device *dev, struct kl_command_buffer *cb) {
+    const struct kl_driver_ops *ops = dev->driver->ops;
+    if (!ops->words_fetch || cb->error || !cb->words || cb->words->host[0] == KL_WORD_CLEAR) return;
+    if (!ops->words_fetch(dev->driver, cb->words, NULL)) return;
+    kl_gpu_lose(dev, NULL);
+    cb->error = kl_error_retain(atomic_load(&dev->lost));
+}
+
 static bool may_settle(struct kl_command_buffer *cb) {
     if (!cb->complete) return false;
     for (int i = 0; i < cb->n_waits; i++)
         if (!cb->waits[i]->settled) return false;
     return true;
+}
+
+/* Whether other processes have said all that the outcome of cb depends on. The lock is held on
+ * entry and on return, but not meanwhile. */
+static bool is_ready(struct kl_gpu_device *dev, struct kl_command_buffer *cb) {
+    if (cb->asked || !cb->first || !cb->first->part) return true;
+    kl_mutex_unlock(&dev->mu);
+    fetch_words(dev, cb);
+    cb->asked = kl_gpu_exchange_is_ready(cb);
+    kl_mutex_lock(&dev->mu);
+    return cb->asked;
 }
 
 /* Releases index arrays before the ticket is published, so that a thread that waits for the ticket
@@ -138,18 +162,9 @@ static void drop_indices(struct kl_gpu_op *op) {
     }
 }
 
-/* Makes the words that fired readable on the host. */
-static void fetch_words(struct kl_gpu_device *dev, struct kl_command_buffer *cb) {
-    const struct kl_driver_ops *ops = dev->driver->ops;
-    if (!ops->words_fetch || cb->error || !cb->words || cb->words->host[0] == KL_WORD_CLEAR) return;
-    if (!ops->words_fetch(dev->driver, cb->words, NULL)) return;
-    kl_gpu_lose(dev, NULL);
-    cb->error = kl_error_retain(atomic_load(&dev->lost));
-}
-
 /* Settles the head of a queue. The caller is the settling thread and does not hold the lock. */
 static void settle_cb(struct kl_gpu_device *dev, struct kl_command_buffer *cb) {
-    fetch_words(dev, cb);
+    if (!cb->asked) fetch_words(dev, cb);
     for (struct kl_gpu_op *op = cb->first; op; op = op->next) {
         settle_op(op);
         drop_indices(op);
@@ -219,7 +234,7 @@ void kl_gpu_settle(struct kl_gpu_device *dev) {
             if (!cb) continue;
             if (query(dev, cb)) progress = true;
             if (imply_complete(cb)) progress = true;
-            if (!may_settle(cb)) continue;
+            if (!may_settle(cb) || !is_ready(dev, cb)) continue;
             kl_mutex_unlock(&dev->mu);
             settle_cb(dev, cb);
             cb->next = done;

@@ -5,6 +5,8 @@
 #include "base/alloc.h"
 #include "base/fork_locks.h"
 
+enum { FEW_WAITS = 16 };
+
 /* Gives the commands to the driver. Returns 0 also when there are none. */
 static int submit(struct kl_command_buffer *cb, struct kl_error **err) {
     struct kl_gpu_device *dev = cb->queue->dev;
@@ -12,7 +14,8 @@ static int submit(struct kl_command_buffer *cb, struct kl_error **err) {
     struct kl_error *lost = atomic_load(&dev->lost);
     if (cb->n_commands == 0) return KL_OK;
     if (lost) return kl_fail_with(err, kl_error_retain(lost));
-    void **events = kl_malloc((size_t)(cb->n_waits + 1) * sizeof *events);
+    void *few[FEW_WAITS], **events = few;
+    if (cb->n_waits > FEW_WAITS) events = kl_malloc((size_t)cb->n_waits * sizeof *events);
     if (!events) return kl_fail_nomem(err);
     int n = 0;
     kl_mutex_lock(&dev->mu);
@@ -22,8 +25,17 @@ static int submit(struct kl_command_buffer *cb, struct kl_error **err) {
     kl_mutex_unlock(&dev->mu);
     int rc = kl_driver_submit(dev->driver, cb->queue->driver_queue, cb->commands, cb->n_commands,
                               events, n, cb->words, cb->event, err);
-    kl_free(events);
+    if (events != few) kl_free(events);
     return rc;
+}
+
+/* Other processes wait for an exchange, so it is tried once more where memory was short. */
+static int submit_surely(struct kl_command_buffer *cb, struct kl_error **err) {
+    int rc = submit(cb, err);
+    if (rc != KL_ENOMEM || !cb->first || !cb->first->part) return rc;
+    kl_error_release(*err);
+    *err = NULL;
+    return submit(cb, err);
 }
 
 void kl_gpu_flush(struct kl_backend *b, struct kl_queue *q) {
@@ -34,7 +46,7 @@ void kl_gpu_flush(struct kl_backend *b, struct kl_queue *q) {
     q->open = NULL;
     struct kl_error *e = NULL;
     bool ran = cb->n_commands > 0;
-    int rc = submit(cb, &e);
+    int rc = submit_surely(cb, &e);
     if (rc && !e) e = kl_error_static(rc);
     /* This must happen before the command buffer can be settled: after its tickets are published,
      * no thread is bound to come here. */

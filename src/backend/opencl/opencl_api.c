@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/platform/libraries.h"
+
 struct kl_opencl_functions kl_cl;
 
 /* ---- loading ---- */
@@ -12,17 +14,14 @@ struct kl_opencl_functions kl_cl;
 static const char *load(void) {
     static char why[512];
     const char *file = getenv("KEEL_OPENCL_LIBRARY");
-    if (!file || !*file) file = "libOpenCL.so.1";
+    if (!file || !*file) file = kl_library_opencl;
     /* The library is never closed, because its threads and exit handlers may run after every use
      * that we know of. */
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         const char *reason = dlerror();
-        snprintf(
-            why, sizeof why,
-            "OpenCL's library could not be loaded (Debian: apt install ocl-icd-libopencl1, and "
-            "a driver: mesa-opencl-icd, intel-opencl-icd or pocl-opencl-icd): %.200s",
-            reason ? reason : file);
+        snprintf(why, sizeof why, "OpenCL's library could not be loaded (%s): %.200s",
+                 kl_install_opencl, reason ? reason : file);
         return why;
     }
     struct kl_opencl_functions found;

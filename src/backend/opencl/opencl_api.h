@@ -167,8 +167,8 @@ struct kl_opencl_functions {
 };
 extern struct kl_opencl_functions kl_cl; /* complete once kl_opencl_load has returned NULL */
 
-/* Loads the library on the first call: $KEEL_OPENCL_LIBRARY, else libOpenCL.so.1. Returns NULL, or
- * immortal text for users that says why there is none. One thread at a time. */
+/* Loads the library on the first call: $KEEL_OPENCL_LIBRARY, else kl_library_opencl. Returns NULL,
+ * or immortal text for users that says why there is none. One thread at a time. */
 const char *kl_opencl_load(void);
 
 /* The text of a status: "out of resources" for -5, "unknown status" for a number that the standard

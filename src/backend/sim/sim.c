@@ -184,6 +184,7 @@ static void sim_words_clear(struct kl_driver *d, struct kl_fault_words *w) {
  * cannot do on this machine. */
 static int sim_takes(struct kl_driver *d, const struct kl_command *c, struct kl_error **err) {
     if (c->kind != KL_CMD_LAUNCH) return KL_OK;
+    if (kl_sim_exchanges(c)) return kl_sim_takes_exchange(c, err);
     if (kl_op_flags(c->op) & KL_OPF_OF_MATRICES) return kl_cpu_takes_matrices(c->op, c->args, err);
     if (c->op != KL_OP_KERNEL) return KL_OK;
     return kl_fail(err, KL_EUNSUPPORTED,
@@ -277,7 +278,13 @@ static const struct kl_driver_ops ops = {.alloc = sim_alloc,
                                          .share = sim_share,
                                          .unshare = sim_unshare,
                                          .run = sim_run,
-                                         .takes = sim_takes};
+                                         .takes = sim_takes,
+                                         .comm_missing = kl_sim_comm_missing,
+                                         .comm_device = kl_sim_comm_device,
+                                         .comm_id = kl_sim_comm_id,
+                                         .comm_new = kl_sim_comm_new,
+                                         .comm_state = kl_sim_comm_state,
+                                         .comm_end = kl_sim_comm_end};
 
 bool kl_sim_shares(void) {
     const char *e = getenv("KEEL_SIM_SHARED");

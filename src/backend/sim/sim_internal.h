@@ -84,3 +84,17 @@ int kl_sim_check_addresses(const struct kl_command *c, struct kl_error **err);
 void kl_sim_batch_free(struct kl_sim_batch *b);
 /* A thread of the device: executes and shows batches for ever. */
 void kl_sim_thread(void *arg);
+
+/* ---- sim_exchange.c: the slots of communicators, and exchanges ---- */
+const char *kl_sim_comm_missing(struct kl_driver *d);
+int64_t kl_sim_comm_device(struct kl_driver *d);
+int kl_sim_comm_id(struct kl_driver *d, char id[KL_COMM_ID_BYTES], struct kl_error **err);
+int kl_sim_comm_new(struct kl_driver *d, const char *id, int rank, int size, void **comm,
+                    struct kl_error **err);
+int kl_sim_comm_state(struct kl_driver *d, void *comm, struct kl_error **err);
+bool kl_sim_comm_end(struct kl_driver *d, void *comm, bool abort);
+bool kl_sim_exchanges(const struct kl_command *k);
+int kl_sim_takes_exchange(const struct kl_command *k, struct kl_error **err);
+/* Runs an exchange; it waits for the other processes. own_failed: a guard is set. Returns the
+ * verdict, and tells what ranks told of each other where they do not do the same. */
+uint32_t kl_sim_exchange(const struct kl_command *k, bool own_failed, uint32_t *told);

@@ -160,6 +160,16 @@ static void run_kernel(struct kl_sim *s, const struct kl_command *c) {
     kl_error_release(e);
 }
 
+static void run_exchange(const struct kl_command *c) {
+    uint32_t told[KL_BROUGHT_WORDS - 1];
+    const uint32_t verdict = kl_sim_exchange(c, !guards_clear(c), told);
+    if (verdict == KL_WORD_CLEAR) return;
+    _Atomic(uint32_t) *words = c->word.words->device;
+    for (int i = 0; verdict == KL_VERDICT_UNLIKE && i < KL_BROUGHT_WORDS - 1; i++)
+        atomic_store(&words[c->word.index + 1 + i], told[i]);
+    word_min(c->word, verdict);
+}
+
 static void check_guards(const struct kl_command *c) {
     for (int i = 0; i < c->n_in + c->n_out; i++) {
         if (!c->args[i].data) continue;
@@ -179,7 +189,9 @@ static void run_batch(struct kl_sim *s, const struct kl_sim_batch *b) {
         }
         switch (c->kind) {
         case KL_CMD_LAUNCH:
-            if (guards_clear(c)) {
+            if (kl_sim_exchanges(c)) {
+                run_exchange(c);
+            } else if (guards_clear(c)) {
                 launches++;
                 run_kernel(s, c);
             } else {

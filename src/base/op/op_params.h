@@ -102,10 +102,11 @@ struct kl_custom_params {
 
 /* KL_OPF_COLLECTIVE: what a group of processes does together (backend/collective/group.h). */
 struct kl_collective_params {
-    struct kl_group *group;     /* one reference, owned by the parameters */
-    struct kl_request *request; /* of the task, until it is launched; NULL as a builder gives it */
-    uint64_t serial;            /* in the order of building; set when the node is made */
-    int peer;                   /* SEND, RECV: the other rank */
+    struct kl_group *group;      /* one reference, owned by the parameters */
+    struct kl_request *request;  /* of the task, until it is launched; NULL as a builder gives it */
+    struct kl_device_part *part; /* in place of a request, where a device does it */
+    uint64_t serial;             /* in the order of building; set when the node is made */
+    int peer;                    /* SEND, RECV: the other rank */
 };
 
 /* KERNEL: one reference to its description, owned by the parameters. */

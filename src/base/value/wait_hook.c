@@ -1,15 +1,10 @@
 /* wait_hook.c - see wait_hook.h. */
 #include "base/value/wait_hook.h"
 
-static __thread struct kl_wait_hook own;
-static __thread int64_t next; /* when the hook is asked, on the clock of now_ms */
+#include "base/platform/clock.h"
 
-static int64_t now_ms(void) {
-    struct timespec t;
-    /* A few milliseconds coarse, and cheap enough to be read after each task. */
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
-}
+static __thread struct kl_wait_hook own;
+static __thread int64_t next; /* when the hook is asked, on the coarse clock */
 
 struct kl_wait_hook kl_wait_hook_set(struct kl_wait_hook hook) {
     struct kl_wait_hook before = own;
@@ -18,11 +13,11 @@ struct kl_wait_hook kl_wait_hook_set(struct kl_wait_hook hook) {
 }
 
 void kl_wait_begin(void) {
-    if (own.fn) next = now_ms() + KL_WAIT_HOOK_MS;
+    if (own.fn) next = kl_clock_coarse_ms() + KL_WAIT_HOOK_MS;
 }
 
 bool kl_wait_hook_due(const struct kl_wait_hook *hook) {
-    return hook->fn && now_ms() >= next;
+    return hook->fn && kl_clock_coarse_ms() >= next;
 }
 
 static bool ask(void) {

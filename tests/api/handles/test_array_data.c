@@ -43,7 +43,8 @@ static void test_halves(void **state) {
     uint16_t bits = 0x3e00; /* the bits of 1.5 in float16 */
     mlx_array a = one(MLX_FLOAT16, &bits), b = one(MLX_BFLOAT16, &bits);
     float16_t h = 0;
-    bfloat16_t f = 0;
+    bfloat16_t f; /* gcc's type for ARM has no arithmetic, not even 0 */
+    memset(&f, 0, sizeof f);
     OK(mlx_array_item_float16(&h, a));
     assert_memory_equal(&h, &bits, 2);
 #ifdef HAS_FLOAT16

@@ -20,7 +20,7 @@ static struct kl_array *number_of(int x) {
 /* A collective of the group on a number of this rank. */
 static struct kl_array *sum_of(int x, struct kl_group *g) {
     struct kl_array *a = number_of(x), *out;
-    EXPECT_OK(kl_all_sum(&out, a, g, cpu(), &err));
+    EXPECT_OK(kl_all_sum(&out, a, g, there(), &err));
     kl_array_release(a);
     return out;
 }
@@ -45,9 +45,9 @@ static void gather_at(int one) {
             continue;
         }
         if (rank == one)
-            EXPECT_OK(kl_recv_like(&out, x, r, world, cpu(), &err));
+            EXPECT_OK(kl_recv_like(&out, x, r, world, there(), &err));
         else
-            EXPECT_OK(kl_send(&out, x, one, world, cpu(), &err));
+            EXPECT_OK(kl_send(&out, x, one, world, there(), &err));
         EXPECT_I32(out, SCALAR, r);
         kl_array_release(x);
     }
@@ -60,7 +60,7 @@ static void expect_lost(struct kl_group *rest, struct kl_array *waiting, const c
     struct kl_array *x = number_of(1), *sent;
     expect_eval_fails(waiting, KL_EGROUP, text);
     expect_eval_fails(sum_of(1, world), KL_EGROUP, text);
-    EXPECT_OK(kl_send(&sent, x, 0, world, cpu(), &err));
+    EXPECT_OK(kl_send(&sent, x, 0, world, there(), &err));
     expect_eval_fails(sent, KL_EGROUP, text);
     for (int i = 0; i < 20; i++) expect_sum(rest, i, 3 * i);
     struct kl_error *err = NULL;
@@ -92,7 +92,7 @@ static void killed(void) {
 static void stopped(void) {
     struct kl_group *rest = all_but(1);
     struct kl_array *mine = number_of((int)getpid()), *all;
-    EXPECT_OK(kl_all_gather(&all, mine, world, cpu(), &err));
+    EXPECT_OK(kl_all_gather(&all, mine, world, there(), &err));
     int32_t *pids = values_of(all);
     gather_at(1);
     if (rank == 1) raise(SIGSTOP);
@@ -116,7 +116,7 @@ static void absent(void) {
         for (int i = 0; !e; i++) { /* until the others have told that they gave up */
             struct kl_array *x = number_of(1), *sent;
             assert_true(i < 400);
-            EXPECT_OK(kl_send(&sent, x, rank, world, cpu(), &err));
+            EXPECT_OK(kl_send(&sent, x, rank, world, there(), &err));
             (void)kl_eval(&sent, 1, &e);
             kl_array_release(sent);
             kl_array_release(x);
@@ -144,21 +144,21 @@ static void expect_unlike(struct kl_array *a, const char *one, const char *other
 static void unlike_operations(void) {
     struct kl_array *x = number_of(1), *out;
     expect_sum(world, 1, 4);
-    EXPECT_OK((rank == 1 ? kl_all_max : kl_all_sum)(&out, x, world, cpu(), &err));
+    EXPECT_OK((rank == 1 ? kl_all_max : kl_all_sum)(&out, x, world, there(), &err));
     expect_unlike(out, "all_sum of 1 elements of int32", "all_max of 1 elements of int32");
     kl_array_release(x);
 }
 
 static void unlike_sizes(void) {
     struct kl_array *x = count_up(SHAPE(rank == 2 ? 1000 : 10)), *out;
-    EXPECT_OK(kl_all_gather(&out, x, world, cpu(), &err));
+    EXPECT_OK(kl_all_gather(&out, x, world, there(), &err));
     expect_unlike(out, "all_gather of 10 elements of int32", "all_gather of 1000 elements");
     kl_array_release(x);
 }
 
 static void unlike_dtypes(void) {
     struct kl_array *x = scalar_of(rank ? KL_I32 : KL_F32, 1), *out;
-    EXPECT_OK(kl_all_sum(&out, x, world, cpu(), &err));
+    EXPECT_OK(kl_all_sum(&out, x, world, there(), &err));
     expect_unlike(out, "all_sum of 1 elements of float32", "all_sum of 1 elements of int32");
     kl_array_release(x);
 }
@@ -166,9 +166,9 @@ static void unlike_dtypes(void) {
 static void unlike_messages(void) {
     struct kl_array *x = count_up(SHAPE(rank ? 7 : 3)), *out;
     if (rank == 0)
-        EXPECT_OK(kl_send(&out, x, 1, world, cpu(), &err));
+        EXPECT_OK(kl_send(&out, x, 1, world, there(), &err));
     else if (rank == 1)
-        EXPECT_OK(kl_recv_like(&out, x, 0, world, cpu(), &err));
+        EXPECT_OK(kl_recv_like(&out, x, 0, world, there(), &err));
     else
         out = sum_of(1, world); /* fails with the group, which rank 1 finds broken */
     if (rank == 1)
@@ -192,7 +192,7 @@ static void no_memory(void) {
     bool fired = true;
     for (int n = 0; fired; n++) {
         struct kl_error *e = NULL;
-        EXPECT_OK(kl_all_sum(&out, half, world, cpu(), &err));
+        EXPECT_OK(kl_all_sum(&out, half, world, there(), &err));
         kl_memory_clear_cache(); /* else blocks are found there */
         if (rank == 1) kl_test_fail_alloc_at(n);
         int rc = kl_eval(&out, 1, &e);
@@ -212,7 +212,7 @@ static void no_memory(void) {
             kl_error_release(e);
         }
         kl_array_release(out);
-        EXPECT_OK(kl_all_sum(&go_on, x, world, cpu(), &err)); /* the group goes on */
+        EXPECT_OK(kl_all_sum(&go_on, x, world, there(), &err)); /* the group goes on */
         EXPECT_OK(kl_eval(&go_on, 1, &err));
         kl_array_release(go_on);
         go_on = sum_of(fired, world);
@@ -229,11 +229,11 @@ static void no_memory(void) {
 /* Each allocation of building fails in turn: the call fails, and nothing is left. */
 static void no_memory_to_build(void) {
     struct kl_array *x = count_up(SHAPE(1000)), *out = NULL;
-    (void)cpu();
+    (void)there();
     for (int n = 0; !out; n++) {
         struct kl_error *err = NULL;
         kl_test_fail_alloc_at(n);
-        int rc = kl_all_gather(&out, x, world, cpu(), &err);
+        int rc = kl_all_gather(&out, x, world, there(), &err);
         kl_test_fail_alloc_at(-1);
         assert_int_equal(rc, out ? KL_OK : KL_ENOMEM);
         kl_error_release(err);

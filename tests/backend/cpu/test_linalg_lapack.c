@@ -5,14 +5,13 @@
 #include <dlfcn.h>
 
 #include "backend/cpu/linalg/lapack.h"
-
-extern char **environ;
+#include "platform/self.h"
 
 static void kernels_fit(void **state) {
-    char **before = environ;
+    char **before = t_environment();
     const char *chosen = getenv("OPENBLAS_CORETYPE");
     const struct kl_lapack *lapack = kl_lapack();
-    assert_ptr_equal(environ, before);
+    assert_ptr_equal(t_environment(), before);
     assert_true(getenv("OPENBLAS_CORETYPE") == chosen);
     if (!lapack) {
         print_message("NOT RUN: there is no OpenBLAS\n");

@@ -11,6 +11,7 @@
 #include "backend/cuda/cuda_internal.h"
 #include "backend/gpu/gpu_internal.h"
 #include "support.h"
+#include "platform/self.h"
 
 static struct kl_cuda *cu;
 static struct kl_driver *drv;
@@ -30,8 +31,7 @@ static inline void *fake_symbol(const char *file, const char *name) {
 static inline void name_fakes(const char *variable) {
     static char self[4096];
     char path[4300];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
+    (void)t_self(self, sizeof self);
     snprintf(fakes, sizeof fakes, "%s/fake", dirname(self));
     snprintf(path, sizeof path, "%s/lib64/libcuda.so", fakes);
     setenv("KEEL_CUDA_PATH", fakes, 1);

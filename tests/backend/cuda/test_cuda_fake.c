@@ -8,6 +8,7 @@
 #include "runtime/device.h"
 #include "runtime/executor.h"
 #include "graph/array.h"
+#include "platform/self.h"
 
 static struct {
     void (*break_call)(const char *call, int n, int code);
@@ -25,8 +26,7 @@ enum { INVALID = 1, OOM = 2, LAUNCH_FAILED = 719 };
  * driver is loaded. */
 static void name_fakes(void) {
     char self[4096], path[4200];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
+    (void)t_self(self, sizeof self);
     const char *dir = dirname(self);
     snprintf(path, sizeof path, "%s/fake", dir);
     setenv("KEEL_CUDA_PATH", path, 1);

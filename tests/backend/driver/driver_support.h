@@ -21,6 +21,7 @@
 #include "backend/opencl/opencl.h"
 #include "backend/sim/sim.h"
 #include "base/op/op_params.h"
+#include "platform/self.h"
 
 static struct kl_driver *drv;
 
@@ -137,8 +138,7 @@ static void open_cuda(struct kl_backend **b, struct kl_error **err) {
 /* The fake libraries are in the folder fake/ next to this program. */
 static void open_fake_cuda(struct kl_backend **b, struct kl_error **err) {
     char self[4096], path[4200];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
+    (void)t_self(self, sizeof self);
     const char *dir = dirname(self);
     snprintf(path, sizeof path, "%s/fake", dir);
     setenv("KEEL_CUDA_PATH", path, 1);

@@ -171,7 +171,7 @@ static void addresses_lead_to_their_blocks(void **state) {
     }
     for (int i = 0; i < BLOCKS; i++)
         if (block[i]) t_free(block[i], bytes[i]);
-    int x;
+    int x = 0;
     struct kl_error *err = NULL;
     expect_failure(d->ops->read(d, &x, 0, &x, 4, &err), KL_EINTERNAL, &err, "no address on device");
     char *p = t_alloc(64); /* beyond the end, with the error that OpenCL gives */

@@ -1,4 +1,5 @@
 /* test_buffer.c - owners of buffers, uses of blocks, copies elsewhere, and the user's memory. */
+#include "barrier.h"
 #include "support.h"
 
 #include "base/value/buffer.h"
@@ -128,11 +129,11 @@ static void no_memory_for_another_use(void **state) {
     kl_block_begin(&b, NULL);
 }
 
-static pthread_barrier_t start;
+static struct t_barrier start;
 static struct kl_block contested;
 
 static void *note_often(void *arg) {
-    pthread_barrier_wait(&start);
+    t_barrier_wait(&start);
     for (uint64_t ticket = 1; ticket <= 200; ticket++)
         if (kl_block_note_use(&contested, arg, ticket)) return arg;
     return NULL;
@@ -143,7 +144,7 @@ static void several_threads_note(void **state) {
         pthread_t threads[8];
         fresh(NULL);
         contested = (struct kl_block){.memory = &here};
-        pthread_barrier_init(&start, NULL, 8);
+        t_barrier_init(&start, 8);
         for (int i = 0; i < 8; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, note_often, &t[i]), 0);
         for (int i = 0; i < 8; i++) {
@@ -158,7 +159,7 @@ static void several_threads_note(void **state) {
         /* Each use was noted, and a stream has one entry, with its latest ticket. */
         assert_true(kl_block_free_for(&contested, NULL));
         kl_block_begin(&contested, NULL);
-        pthread_barrier_destroy(&start);
+        t_barrier_destroy(&start);
     }
 }
 

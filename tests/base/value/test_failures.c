@@ -1,5 +1,6 @@
 /* test_failures.c - failures that are not reported yet, per stream and thread; their number is
  * bounded, and failures that nobody read are counted. */
+#include "barrier.h"
 #include "support.h"
 
 #include "base/value/failures.h"
@@ -83,7 +84,7 @@ static void cancelled_work_is_not_noted(void **state) {
 /* ---- threads ---- */
 
 struct other {
-    pthread_barrier_t turn;
+    struct t_barrier turn;
     int64_t stream;
     struct kl_error *mine, *theirs;
     struct kl_error *found_first, *found_then;
@@ -92,11 +93,11 @@ struct other {
 static void *other_thread(void *arg) {
     struct other *o = arg;
     o->mine = noted(o->stream, 2, kl_thread_id());
-    pthread_barrier_wait(&o->turn); /* meeting 1: both threads have noted a failure */
+    t_barrier_wait(&o->turn); /* meeting 1: both threads have noted a failure */
     o->found_first = kl_failures_oldest(o->stream);
     /* This thread sees the other's failure too; the other thread must still be told. */
     kl_failures_delivered(o->theirs);
-    pthread_barrier_wait(&o->turn); /* meeting 2 */
+    t_barrier_wait(&o->turn); /* meeting 2 */
     o->found_then = kl_failures_oldest(o->stream);
     return NULL;
 }
@@ -104,13 +105,13 @@ static void *other_thread(void *arg) {
 static void each_thread_is_told_of_its_own(void **state) {
     struct other o = {.stream = next_stream++};
     pthread_t thread;
-    pthread_barrier_init(&o.turn, NULL, 2);
+    t_barrier_init(&o.turn, 2);
     struct kl_error *mine = noted(o.stream, 1, kl_thread_id());
     o.theirs = mine;
     assert_int_equal(pthread_create(&thread, NULL, other_thread, &o), 0);
-    pthread_barrier_wait(&o.turn);
+    t_barrier_wait(&o.turn);
     expect_oldest(o.stream, mine);
-    pthread_barrier_wait(&o.turn);
+    t_barrier_wait(&o.turn);
     expect_oldest(o.stream, mine);
     kl_failures_delivered(mine);
     pthread_join(thread, NULL);
@@ -123,7 +124,7 @@ static void each_thread_is_told_of_its_own(void **state) {
     kl_error_release(o.found_then);
     kl_error_release(o.mine);
     kl_error_release(mine);
-    pthread_barrier_destroy(&o.turn);
+    t_barrier_destroy(&o.turn);
 }
 
 static void a_failure_of_an_unknown_thread_is_reported_to_any(void **state) {

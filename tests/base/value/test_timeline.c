@@ -1,5 +1,6 @@
 /* test_timeline.c - publishing, registering and withdrawing; no wake-up is lost or doubled in any
  * order of the two sides. */
+#include "barrier.h"
 #include "support.h"
 
 #include "base/value/timeline.h"
@@ -118,10 +119,10 @@ static void waiting_again_from_inside_the_wake(void **state) {
 enum { THREADS = 4, EACH = 3000, LAST = 2000 };
 
 static struct kl_timeline shared;
-static pthread_barrier_t start;
+static struct t_barrier start;
 
 static void *publish(void *arg) {
-    pthread_barrier_wait(&start);
+    t_barrier_wait(&start);
     for (uint64_t i = 1; i <= LAST; i++) kl_timeline_publish(&shared, i);
     return NULL;
 }
@@ -134,7 +135,7 @@ struct registrar {
 
 static void *ask_often(void *arg) {
     struct registrar *r = arg;
-    pthread_barrier_wait(&start);
+    t_barrier_wait(&start);
     for (int i = 0; i < EACH; i++) {
         uint64_t ticket = 1 + (uint64_t)i * LAST / EACH;
         r->registered[i] = ask(&r->x[i], &shared, ticket);
@@ -155,7 +156,7 @@ static void none_is_lost(void **state) {
         pthread_t threads[THREADS], publisher;
         kl_timeline_init(&shared);
         memset(r, 0, sizeof r);
-        pthread_barrier_init(&start, NULL, THREADS + 1);
+        t_barrier_init(&start, THREADS + 1);
         for (int i = 0; i < THREADS; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, ask_often, &r[i]), 0);
         assert_int_equal(pthread_create(&publisher, NULL, publish, NULL), 0);
@@ -172,7 +173,7 @@ static void none_is_lost(void **state) {
         /* Bit 0 is clear: no waiter is registered. */
         assert_int_equal(atomic_load(&shared.word), 2 * LAST);
         kl_timeline_deinit(&shared);
-        pthread_barrier_destroy(&start);
+        t_barrier_destroy(&start);
     }
 }
 

@@ -188,7 +188,7 @@ static void random_shapes(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F32, KL_F64, KL_F16, KL_BF16};
     struct drawn d;
     seed = 7;
-    for (int i = 0, done = 0; done < 300; i++)
+    for (int done = 0; done < 300;)
         if (draw_shapes(&d, 9, 5)) check(&d, dtypes[done++ % 4]);
 }
 

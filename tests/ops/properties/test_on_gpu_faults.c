@@ -130,8 +130,8 @@ static void check_fault(const struct faulted *f, const char *what, int number) {
     if (e->code != KL_EINDEX || e->position != f->position || e->index != f->index ||
         e->axis != f->axis || e->axis_size != f->axis_size)
         fail_msg("%s %d: %d at %lld, axis %d: not %d at %d, axis %d: %s", what, number,
-                 (int)e->index, (long long)e->position, e->axis, f->index, f->position, f->axis,
-                 e->message);
+                 (int)e->index, (long long)e->position, (int)e->axis, f->index, f->position,
+                 f->axis, e->message);
     kl_error_release(e);
 }
 

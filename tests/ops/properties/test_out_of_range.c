@@ -7,6 +7,7 @@
 #include "ops/support/on_device.h"
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "backend/gpu/driver.h"
 #include "backend/opencl/opencl.h"
@@ -448,8 +449,6 @@ static void many_words(void **state) {
 
 /* ---- the exit of the process, and the messages ---- */
 
-static const char *self_path;
-
 /* Runs this program again with KEEL_OUT_OF_RANGE set to `value`; returns what it wrote to
  * stderr. */
 static const char *run_self(const char *what, const char *value) {
@@ -466,8 +465,7 @@ static const char *run_self(const char *what, const char *value) {
         close(fd[1]);
         /* after a fork the leak checker waits for threads that the child does not have */
         if (strcmp(what, "fork") == 0) setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
-        execl(self_path, self_path, what, (char *)NULL);
-        _exit(127);
+        kl_test_run_again((const char *[]){what, NULL});
     }
     setenv("KEEL_OUT_OF_RANGE", "zero", 1);
     close(fd[1]);
@@ -571,7 +569,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(guarded_consumers_run),
         cmocka_unit_test(many_words),
     };
-    self_path = argv[0];
     if (argc == 2) return child(argv[1]);
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -117,6 +117,28 @@ static bool multiplies_matrices(const struct call *c) {
 
 static int n_compared;
 
+/* With KEEL_TEST_BITS set: a line with the name, the variant and a sum over the bits of a result,
+ * by which machines are compared (tools/cross/aarch64.sh bits). Every NaN counts as the same. */
+static void say_bits(const char *name, const struct kl_array *a, const void *got, int variant) {
+    static int asked = -1;
+    if (asked < 0) asked = getenv("KEEL_TEST_BITS") != NULL;
+    if (!asked) return;
+    const bool is_complex = a->t.dtype == KL_C64;
+    const enum kl_dtype part = is_complex ? KL_F32 : (enum kl_dtype)a->t.dtype;
+    const size_t bytes = kl_dtype_size(part);
+    const int64_t n = is_complex ? 2 * a->t.size : a->t.size;
+    unsigned char nan[8];
+    memset(nan, 0xff, sizeof nan);
+    uint64_t sum = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (int64_t i = 0; i < n; i++) {
+        const unsigned char *element = (const unsigned char *)got + (size_t)i * bytes;
+        if (kl_dtype_is_float(part) && same_element(part, element, nan, 0)) element = nan;
+        for (size_t b = 0; b < bytes; b++) sum = (sum ^ element[b]) * UINT64_C(0x100000001b3);
+    }
+    printf("bits %s %s %s %016llx\n", kl_cpu_variant_name(variant), name,
+           kl_dtype_name((enum kl_dtype)a->t.dtype), (unsigned long long)sum);
+}
+
 static void compare(const struct call *c, enum kl_dtype dtype) {
     struct kl_array *in[2] = {special_bits(dtype, 2, dims, 1), special_bits(dtype, 2, dims, 77)};
     if (c->kind == BINARY && other_binaries[c->which].build == kl_matmul) {
@@ -136,6 +158,10 @@ static void compare(const struct call *c, enum kl_dtype dtype) {
             break;
         }
         void *got = values_of(out);
+        char name[100];
+        snprintf(name, sizeof name, "%s of %s, axis %d, gives", c->name, kl_dtype_name(dtype),
+                 c->axis);
+        say_bits(name, out, got, v);
         for (int64_t i = 0; first && i < out->t.size; i++)
             if (!same_element((enum kl_dtype)out->t.dtype, first, got, i))
                 fail_msg("%s of %s: element %lld differs between %s and %s", c->name,
@@ -219,6 +245,10 @@ static void along_rows(void **state) {
                 else
                     EXPECT_OK(kl_layer_norm(&out, in, way == 2 ? w : NULL, b, 1e-3f, cpu(), &err));
                 void *got = values_of(out);
+                char name[100];
+                snprintf(name, sizeof name, "way %d of %s, length %d, layout %d, gives", way,
+                         kl_dtype_name(dtype), n, run % 2);
+                say_bits(name, out, got, run / 2);
                 for (int64_t i = 0; first && i < out->t.size; i++)
                     if (!same_element(dtype, first, got, i))
                         fail_msg("%s, length %d, way %d: element %lld differs in %s, layout %d",

@@ -7,9 +7,10 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/platform/libraries.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct kl_lapack functions;
@@ -29,8 +30,6 @@ static bool is_for_one_thread(void *library) {
 
 /* ---- the kernels of OpenBLAS ---- */
 #if defined __x86_64__
-extern char **environ;
-
 /* The newest kernels that this processor runs; NULL: those that OpenBLAS takes for want of better
  * ones. */
 static const char *kernels_of_processor(void) {
@@ -51,33 +50,6 @@ static bool has_oldest_kernels(void *library) {
     return find(library, "openblas_get_corename", &corename) && !strcmp(corename(), "Prescott");
 }
 
-/* dlopen while the environment has one more variable, which OpenBLAS reads when it is loaded. Other
- * threads may read the environment meanwhile: so it is not changed, but another one, which stays
- * in memory, takes its place. */
-static void *open_with(const char *variable, const char *name) {
-    /* The blocks that were made, each with the address of the one before; never freed, since other
-     * threads may still read them. volatile: else nothing reads it, and it is no variable. */
-    static char **volatile kept;
-    size_t n = 0;
-    char **before = environ;
-    while (before && before[n]) n++;
-    char **block = malloc((n + 3) * sizeof *block);
-    if (!block) return NULL;
-    char **more = block + 1;
-    block[0] = (char *)kept;
-    for (size_t i = 0; i < n; i++) more[i] = before[i];
-    more[n] = (char *)(uintptr_t)variable;
-    more[n + 1] = NULL;
-    kept = block;
-    __atomic_store_n(&environ, more, __ATOMIC_RELEASE);
-    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    /* Where the program has set a variable meanwhile, the environment is a copy of this one. */
-    char **expected = more;
-    __atomic_compare_exchange_n(&environ, &expected, before, false, __ATOMIC_RELEASE,
-                                __ATOMIC_RELAXED);
-    return library;
-}
-
 /* The library again, with the kernels of this processor. It stays as it is where the program has
  * loaded it too, or has chosen kernels itself. */
 static void *with_good_kernels(void *library, const char *name) {
@@ -85,7 +57,7 @@ static void *with_good_kernels(void *library, const char *name) {
     if (!variable || getenv("OPENBLAS_CORETYPE") || !has_oldest_kernels(library)) return library;
     dlclose(library);
     void *other = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    if (!other) other = open_with(variable, name);
+    if (!other) other = kl_library_open_with(variable, name);
     return other ? other : dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 #else
@@ -117,24 +89,14 @@ static bool open_library(const char *name) {
 }
 
 static void load(void) {
-    /* Where Debian and Ubuntu keep OpenBLAS for one thread; other systems have it on the path. */
-    static const char *const names[] = {
-#if defined __x86_64__
-        "/usr/lib/x86_64-linux-gnu/openblas-serial/libopenblas.so.0",
-#elif defined __aarch64__
-        "/usr/lib/aarch64-linux-gnu/openblas-serial/libopenblas.so.0",
-#endif
-        "libopenblas.so.0",
-        "liblapack.so.3",
-    };
     const char *libs = getenv("KEEL_LIBS"), *given = getenv("KEEL_LAPACK");
     if (libs && !strcmp(libs, "none")) return;
     if (given) {
         loaded = strcmp(given, "none") != 0 && open_library(given);
         return;
     }
-    for (size_t i = 0; !loaded && i < sizeof names / sizeof *names; i++)
-        loaded = open_library(names[i]);
+    for (const char *const *name = kl_libraries_lapack; *name && !loaded; name++)
+        loaded = open_library(*name);
 }
 
 const struct kl_lapack *kl_lapack(void) {

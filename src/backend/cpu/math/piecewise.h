@@ -26,7 +26,9 @@ extern kl_piecewise kl_tanh_piecewise, kl_erf_piecewise;
 #define KL_PIECEWISE_FIRST 249 /* the number of [1/8, 1/4), which is column 0 */
 
 /* Computes n runs of KL_MATH_RUN elements. From `most` on, f is 1, which is the last column. */
-#if KL_HAS_SIMD
+#if KL_HAS_SIMD && KL_WIDE_PARTS == 4
+#include "backend/cpu/math/piecewise_neon.h"
+#elif KL_HAS_SIMD
 #include "backend/cpu/math/piecewise_x86.h"
 #else
 static inline void kl_piecewise_runs(kl_piecewise t, float most, int64_t n, float *y,

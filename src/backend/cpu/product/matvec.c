@@ -27,6 +27,8 @@ static inline __attribute__((always_inline)) kl_vec_f64 load_f64(const double *p
 #include "backend/cpu/product/matvec_avx512.h"
 #elif defined __AVX2__ && defined __F16C__
 #include "backend/cpu/product/matvec_avx2.h"
+#elif defined __aarch64__
+#include "backend/cpu/product/matvec_neon.h"
 #else
 /* The first product makes a NaN quiet. */
 static inline __attribute__((always_inline)) kl_vec_f32 load_bf16(const uint16_t *p) {

@@ -8,7 +8,7 @@
 #include "base/number/half.h"
 
 #define KL_PLAIN_MADD(a, b, c) ((c) + (a) * (b))
-#ifdef __FMA__ /* c + a b, rounded once */
+#if defined __FMA__ || defined __aarch64__ /* c + a b, rounded once */
 #define KL_MADD_F32 __builtin_fmaf
 #define KL_MADD_F64 __builtin_fma
 #else /* c + a b, rounded twice: without the instruction, fma() would call the C library */
@@ -18,6 +18,8 @@
 /* The same multiply-add for vectors. */
 #if defined __FMA__ && defined __AVX2__
 #include "backend/cpu/product/madd_x86.h"
+#elif defined __aarch64__
+#include "backend/cpu/product/madd_neon.h"
 #else
 #define KL_MADD_VEC_F32 KL_PLAIN_MADD
 #define KL_MADD_VEC_F64 KL_PLAIN_MADD
@@ -32,16 +34,21 @@ enum { KL_TURN = 16 }; /* see kl_tile_at in gemm.inc */
 #define KL_ZIP8_HIGH 4, 12, 5, 13, 6, 14, 7, 15
 #define KL_ZIP16_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define KL_ZIP16_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+/* KL_REGISTERS: of vectors. */
 #if defined(__AVX512F__)
-enum { KL_VECTOR = 64, KL_TILE_ROWS = 14, KL_TILE_FEW = 8 };
+enum { KL_VECTOR = 64, KL_REGISTERS = 32, KL_TILE_ROWS = 14, KL_TILE_FEW = 8 };
 #define KL_ZIP_WORDS(half) KL_ZIP16_##half
 #define KL_ZIP_DOUBLES(half) KL_ZIP8_##half
 #elif defined(__AVX2__)
-enum { KL_VECTOR = 32, KL_TILE_ROWS = 6, KL_TILE_FEW = 4 };
+enum { KL_VECTOR = 32, KL_REGISTERS = 16, KL_TILE_ROWS = 6, KL_TILE_FEW = 4 };
 #define KL_ZIP_WORDS(half) KL_ZIP8_##half
 #define KL_ZIP_DOUBLES(half) KL_ZIP4_##half
 #else
-enum { KL_VECTOR = 16, KL_TILE_ROWS = 6, KL_TILE_FEW = 4 };
+#ifdef __aarch64__
+enum { KL_VECTOR = 16, KL_REGISTERS = 32, KL_TILE_ROWS = 12, KL_TILE_FEW = 8 };
+#else
+enum { KL_VECTOR = 16, KL_REGISTERS = 16, KL_TILE_ROWS = 6, KL_TILE_FEW = 4 };
+#endif
 #define KL_ZIP_WORDS(half) KL_ZIP4_##half
 #define KL_ZIP_DOUBLES(half) KL_ZIP2_##half
 #endif

@@ -1,23 +1,22 @@
 /* tiles_amx.c - see tiles_amx.h. */
 #include "backend/cpu/product/tiles_amx.h"
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__AMX_BF16__)
+#if defined(__x86_64__) && defined(__AMX_BF16__)
 #include <cpuid.h>
 #include <immintrin.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+
+#include "base/platform/processors.h"
 
 static bool there;
 
 static void look(void) {
-    enum { ASK_FOR_STATE = 0x1023, TILE_DATA = 18 }; /* the request code of arch_prctl */
     unsigned a, b, c, d;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return;
     bool bf16 = d >> 22 & 1, tiles = d >> 24 & 1;
-    there = bf16 && tiles && syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA) == 0;
+    there = bf16 && tiles && kl_processors_allow_tiles();
 }
 
 bool kl_amx_there(void) {

@@ -71,7 +71,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define WIDE kl_simd_load_f32
 #define OF sum_f32
 /* defines eight_sum_f32, full_sum_f32, four_sum_f32, run_sum_f32, lane_sum_f32 */
-#include "backend/cpu/reduce/reduce_x86.inc"
+#include "backend/cpu/reduce/reduce_simd.inc"
 #define NAME sum_f16
 #define JOIN SUM_OF
 #define FROM uint16_t
@@ -79,7 +79,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define WIDE kl_simd_load_f16
 #define OF sum_f32
 /* defines eight_sum_f16, full_sum_f16, four_sum_f16, run_sum_f16, lane_sum_f16 */
-#include "backend/cpu/reduce/reduce_x86.inc"
+#include "backend/cpu/reduce/reduce_simd.inc"
 #define NAME sum_bf16
 #define JOIN SUM_OF
 #define FROM uint16_t
@@ -87,7 +87,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define WIDE kl_simd_load_bf16
 #define OF sum_f32
 /* defines eight_sum_bf16, full_sum_bf16, four_sum_bf16, run_sum_bf16, lane_sum_bf16 */
-#include "backend/cpu/reduce/reduce_x86.inc"
+#include "backend/cpu/reduce/reduce_simd.inc"
 #define NAME prod_f32
 #define JOIN PRODUCT_OF
 #define FROM float
@@ -95,7 +95,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define WIDE kl_simd_load_f32
 #define OF prod_f32
 /* defines eight_prod_f32, full_prod_f32, four_prod_f32, run_prod_f32, lane_prod_f32 */
-#include "backend/cpu/reduce/reduce_x86.inc"
+#include "backend/cpu/reduce/reduce_simd.inc"
 #define NAME prod_f16
 #define JOIN PRODUCT_OF
 #define FROM uint16_t
@@ -103,7 +103,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define WIDE kl_simd_load_f16
 #define OF prod_f32
 /* defines eight_prod_f16, full_prod_f16, four_prod_f16, run_prod_f16, lane_prod_f16 */
-#include "backend/cpu/reduce/reduce_x86.inc"
+#include "backend/cpu/reduce/reduce_simd.inc"
 #define NAME prod_bf16
 #define JOIN PRODUCT_OF
 #define FROM uint16_t
@@ -111,7 +111,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define WIDE kl_simd_load_bf16
 #define OF prod_f32
 /* defines eight_prod_bf16, full_prod_bf16, four_prod_bf16, run_prod_bf16, lane_prod_bf16 */
-#include "backend/cpu/reduce/reduce_x86.inc"
+#include "backend/cpu/reduce/reduce_simd.inc"
 #define SQUARES
 #define NAME squares_f32
 #define JOIN SUM_OF
@@ -121,7 +121,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define OF sum_f32
 /* defines eight_squares_f32, full_squares_f32, four_squares_f32, run_squares_f32,
  * lane_squares_f32 */
-#include "backend/cpu/reduce/reduce_x86.inc"
+#include "backend/cpu/reduce/reduce_simd.inc"
 #define SQUARES
 #define NAME squares_f16
 #define JOIN SUM_OF
@@ -131,7 +131,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define OF sum_f32
 /* defines eight_squares_f16, full_squares_f16, four_squares_f16, run_squares_f16,
  * lane_squares_f16 */
-#include "backend/cpu/reduce/reduce_x86.inc"
+#include "backend/cpu/reduce/reduce_simd.inc"
 #define SQUARES
 #define NAME squares_bf16
 #define JOIN SUM_OF
@@ -141,7 +141,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define OF sum_f32
 /* defines eight_squares_bf16, full_squares_bf16, four_squares_bf16, run_squares_bf16,
  * lane_squares_bf16 */
-#include "backend/cpu/reduce/reduce_x86.inc"
+#include "backend/cpu/reduce/reduce_simd.inc"
 #define HALVES(op)                                                 \
     [KL_F16] = {run_##op##_f16, lane_##op##_f16, fold_##op##_f32}, \
     [KL_BF16] = {run_##op##_bf16, lane_##op##_bf16, fold_##op##_f32},

@@ -115,9 +115,14 @@ static __attribute__((noinline)) struct kl_c64 log_add_c64(struct kl_c64 a, stru
 #if defined __AVX512F__
 #define TRANSPOSE(t) kl_simd_transpose(t)
 #define EACH_PAIR(DO) DO(0, 1) DO(2, 3) DO(4, 5) DO(6, 7) DO(8, 9) DO(10, 11) DO(12, 13) DO(14, 15)
-#else
+#elif KL_WIDE_PARTS == 2
 #define EACH_PAIR(DO) DO(0, 8) DO(1, 9) DO(2, 10) DO(3, 11) DO(4, 12) DO(5, 13) DO(6, 14) DO(7, 15)
 #define TRANSPOSE(t) (kl_simd_transpose(t), kl_simd_transpose((t) + KL_SIMD))
+#else
+#define EACH_PAIR(DO) DO(0, 4) DO(1, 5) DO(2, 6) DO(3, 7) DO(8, 12) DO(9, 13) DO(10, 14) DO(11, 15)
+#define TRANSPOSE(t)                                                               \
+    (kl_simd_transpose(t), kl_simd_transpose((t) + 4), kl_simd_transpose((t) + 8), \
+     kl_simd_transpose((t) + 12))
 #endif
 /* Stores two vectors, one after the other. */
 static inline void put_f32(float *y, kl_simd first, kl_simd second) {

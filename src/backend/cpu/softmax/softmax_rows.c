@@ -80,7 +80,7 @@ KL_INLINE void add_up(kl_wide *sum, kl_wide *rest, const float *y, int64_t n, bo
     *sum = s, *rest = left;
 }
 /* The function kl_wide_sums for two sums. */
-#if KL_HAS_SIMD && !defined __AVX512F__
+#if KL_HAS_SIMD && KL_WIDE_PARTS == 2
 #include "backend/cpu/softmax/softmax_avx2.h"
 #else
 KL_INLINE void both_sums(float *a, float *b, const kl_wide *v, const kl_wide *w) {

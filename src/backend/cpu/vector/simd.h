@@ -28,6 +28,7 @@ enum { KL_HALVES = 32 }; /* elements of a run */
  * kl_simd_scale(y, u): y 2^n, n being the whole number below u.
  * kl_simd_zip_{low,high}[_2](a, b): lanes (pairs of lanes) of a and b in turn, in each 128 bits.
  * kl_simd_transpose(t): transposes a square of KL_SIMD vectors.
+ * KL_WIDE_PARTS: the vectors of 16 elements.
  *
  * Runs of KL_HALVES 16-bit floats, as float32 in memory that the compiler keeps in registers. The
  * order of what is loaded is the variant's own (float16: that of memory). It is the same for every
@@ -52,6 +53,8 @@ enum { KL_HALVES = 32 }; /* elements of a run */
 #include "backend/cpu/vector/simd_avx512.h"
 #elif defined __AVX2__ && defined __F16C__ && defined __FMA__
 #include "backend/cpu/vector/simd_avx2.h"
+#elif defined __aarch64__ && defined __ARM_NEON
+#include "backend/cpu/vector/simd_neon.h"
 #else
 #undef KL_HAS_SIMD
 #define KL_HAS_SIMD 0

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 enum { KL_SIMD = 8 };
+#define KL_WIDE_PARTS 2
 typedef __m256 kl_simd;
 
 /* ---- one vector ---- */

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 enum { KL_SIMD = 16 };
+#define KL_WIDE_PARTS 1
 typedef __m512 kl_simd;
 
 /* The upper halves, plus the carry of lower half + 0x7fff + (1 if the upper half is odd). The

@@ -49,7 +49,7 @@ static void hash_add(struct hash *h, const void *data, size_t n) {
 /* ---- the file ---- */
 
 enum { FORMAT = 1 };
-static const char magic[8] = "KLKERNEL";
+static const char magic[8] = {'K', 'L', 'K', 'E', 'R', 'N', 'E', 'L'};
 static const uint64_t max_binary_bytes = (uint64_t)1 << 30;
 
 struct header {

@@ -58,9 +58,10 @@ int kl_emit_command(struct kl_emit *e, const struct kl_command *c) {
 }
 
 /* A hash of everything that decides which kernels c needs. 0: not known, as for kernels of users,
- * whose sources come and go. */
+ * whose sources come and go, and operations of groups, whose parameters are references. */
 static uint64_t signature(const struct kl_command *c) {
     if (c->kind != KL_CMD_LAUNCH || c->op == KL_OP_KERNEL || c->op == KL_OP_CALL) return 0;
+    if (kl_op_is_collective(c->op)) return 0;
     if (c->params && !c->params_bytes) return 0;
     uint64_t h = kl_hash_mix(c->op, (uint64_t)c->checked << 1 | (c->word.words != NULL));
     if (c->params_bytes) h = kl_hash_mix(h, kl_hash_bytes(c->params, c->params_bytes));

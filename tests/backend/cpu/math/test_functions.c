@@ -11,6 +11,7 @@
 
 #include "backend/cpu/math/erfinv.h"
 #include "backend/cpu/elementwise/map.h"
+#include "base/thread.h"
 
 struct function {
     const char *name;
@@ -152,7 +153,7 @@ static void report(const struct range *r) {
 
 /* Checks all arguments, shared among threads. */
 static void all(struct range *r) {
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    long n = kl_n_processors();
     if (n > MAX_THREADS) n = MAX_THREADS;
     struct range parts[MAX_THREADS];
     pthread_t threads[MAX_THREADS];

@@ -49,7 +49,7 @@ static int one_of(int n, const int *values) {
 
 static void random_shapes(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16, KL_F64};
-    for (int i = 0, done = 0; done < 60; i++) {
+    for (int done = 0; done < 60;) {
         struct call k = {.p = {.ndim = ONE_OF(1, 2, 3), .groups = ONE_OF(1, 1, 2, 3)}};
         const int n = k.p.ndim, own = ONE_OF(0, 0, 0, 1); /* channels of their own */
         bool fits = true;

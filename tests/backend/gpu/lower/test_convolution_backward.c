@@ -56,7 +56,7 @@ static int one_of(int n, const int *values) {
 
 static void random_shapes(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16, KL_F64};
-    for (int i = 0, done = 0; done < 64; i++) {
+    for (int done = 0; done < 64;) {
         struct call k = {.p = {.of = {.ndim = ONE_OF(1, 2, 3), .groups = ONE_OF(1, 2, 4, 8, 16)}}};
         struct kl_convolution_params *of = &k.p.of;
         const int n = of->ndim, plain = ONE_OF(0, 1);

@@ -1,5 +1,6 @@
 /* test_kernel_cache.c - compiled kernels on disk, with a compiler that counts its calls: which
  * files are used, which are rejected, folders that cannot be written, several writers at once. */
+#include "barrier.h"
 #include "support.h"
 
 #include <dirent.h>
@@ -299,7 +300,7 @@ static void folders_that_cannot_be_written_do_no_harm(void **state) {
     char *data;
     assert_int_equal(read_file(path, &data), 6); /* the file is unchanged */
     free(data);
-    assert_int_equal(setenv("KEEL_CACHE_DIR", "/proc/nowhere", 1), 0);
+    assert_int_equal(setenv("KEEL_CACHE_DIR", "/dev/null/nowhere", 1), 0);
     get(&f, "source");
     assert_int_equal(f.n_compiled, 4);
     /* A folder stands in the place of the entry. */
@@ -364,14 +365,14 @@ static void the_usual_places(void **state) {
 /* ---- writers that meet ---- */
 
 enum { THREADS = 8, ROUNDS = 40 };
-static pthread_barrier_t together;
+static struct t_barrier together;
 
 static void *writer(void *arg) {
     struct fake *f = arg;
     for (int i = 0; i < ROUNDS; i++) {
         char source[32];
         snprintf(source, sizeof source, "source %d", i);
-        pthread_barrier_wait(&together);
+        t_barrier_wait(&together);
         void *module = NULL;
         if (kl_kernel_cache_module(&f->driver, source, "text", &module, NULL)) return arg;
         if (strcmp((char *)module + 4, source) != 0) return arg;
@@ -383,7 +384,7 @@ static void *writer(void *arg) {
 static void writers_that_meet_do_no_harm(void **state) {
     struct fake f[THREADS];
     pthread_t threads[THREADS];
-    pthread_barrier_init(&together, NULL, THREADS);
+    t_barrier_init(&together, THREADS);
     for (int i = 0; i < THREADS; i++) {
         f[i] = fake_new("a device");
         assert_int_equal(pthread_create(&threads[i], NULL, writer, &f[i]), 0);
@@ -393,7 +394,7 @@ static void writers_that_meet_do_no_harm(void **state) {
         pthread_join(threads[i], &result);
         assert_null(result);
     }
-    pthread_barrier_destroy(&together);
+    t_barrier_destroy(&together);
     assert_int_equal(files(NULL, 0), ROUNDS);
     struct fake after = fake_new("a device");
     for (int i = 0; i < ROUNDS; i++) {

@@ -1,0 +1,60 @@
+/* device.h - operations of a group that a device does itself (backend/exchange.h): their parts, and
+ * the communicators of the device's library. All under the lock of the progress, unless the comment
+ * says otherwise. */
+#pragma once
+#include "backend/collective/collective.h"
+
+struct kl_task;
+
+/* A lane of a group on the device. Its communicator is made when the first operation of the lane is
+ * about to be launched. */
+enum kl_lane_state {
+    KL_LANE_UNUSED,
+    KL_LANE_WANTED, /* an operation waits for it */
+    KL_LANE_JOINS,  /* the communicator is being made */
+    KL_LANE_JOINED,
+    KL_LANE_ENDED, /* the group is broken */
+};
+struct kl_device_lane {
+    _Atomic(struct kl_stream *) stream; /* of the device; made at first use */
+    struct kl_stream *connector; /* on its timeline `ticket` is published when state is JOINED
+                                         * or ENDED; NULL while the state is UNUSED */
+    uint64_t ticket;
+    enum kl_lane_state state;
+    int64_t wanted_since;
+    void *comm;
+    struct kl_block *words; /* made with `stream` */
+    int64_t number;         /* of exchanges begun */
+};
+
+/* The part of a group that belongs to its devices; NULL where these have no common library. */
+struct kl_group_device {
+    struct kl_backend *backend;
+    struct kl_device_lane *lanes; /* as those of the group */
+    struct kl_spare *spare;       /* of the largest operation built so far; under the group's mu */
+    struct kl_list parts;         /* that have begun and are not settled */
+};
+
+/* Gives the group what it needs for the device; also frees it. Without the lock. */
+int kl_group_device_new(struct kl_group *g, struct kl_backend *b, struct kl_error **err);
+void kl_group_device_free(struct kl_group *g);
+
+/* As kl_collective_prepare, for a task of the group's device. Without the lock. */
+int kl_device_prepare(struct kl_task *t, struct kl_group *g, struct kl_stream *user,
+                      int64_t user_index, struct kl_error **err);
+struct kl_stream *kl_device_stream(const struct kl_device_part *p);
+/* Whether the task must wait until the lane is connected: *w says for what. Without the lock. */
+bool kl_device_waits(struct kl_device_part *p, struct kl_wait *w);
+
+/* Moves the communicators of the group on, and notices what has waited too long. */
+void kl_device_advance(struct kl_group *g, int64_t now);
+/* The group is broken: all parts fail, and its communicators are to be aborted. */
+void kl_device_fail(struct kl_group *g);
+/* Ends the communicators that are to be ended, without the lock, and lets the device settle what
+ * waits for a message. */
+void kl_device_work(void);
+/* A message has come on which the outcome of a part may depend. */
+void kl_device_note(void);
+/* How many parts are pending, and how many communicators are being made or ended. Any thread. */
+int kl_device_n_pending(void);
+int kl_device_n_changing(void);

@@ -1,0 +1,104 @@
+/* exchange.c - operations that a group of processes does, each on a device of its own.
+ *
+ * Such an operation is never dropped, because others wait for it: where its input has failed or
+ * there is no memory it takes part with spare memory and says so. News of failures goes along with
+ * the values, from the fault words of the input on one rank to that of the operation on
+ * the others, so no thread waits in between. Each is a command buffer of its own, which is handed
+ * over at once: the order of launches is that of all ranks. */
+#include "backend/gpu/gpu_internal.h"
+#include "base/op/op_params.h"
+
+static struct kl_device_part *take_part(struct kl_task *t) {
+    struct kl_collective_params *p = (struct kl_collective_params *)(uintptr_t)t->params;
+    struct kl_device_part *part = p->part;
+    p->part = NULL;
+    return part;
+}
+
+/* Encodes t, at the second attempt without its value. */
+static int encode(struct kl_queue *q, struct kl_task *t, struct kl_device_part *part,
+                  struct kl_error **err) {
+    int rc = kl_gpu_encode(q, t, false, part, err);
+    if (!rc || part->failed) return rc;
+    part->failed = true;
+    part->own = *err ? *err : kl_error_static(rc);
+    *err = NULL;
+    return kl_gpu_encode(q, t, false, part, err);
+}
+
+int kl_gpu_exchange(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
+                    struct kl_error **err) {
+    struct kl_device_part *part = take_part(t);
+    part->own = *err;
+    part->failed = *err != NULL;
+    *err = NULL;
+    kl_gpu_flush(b, q);
+    int rc = part->ops->begin(part, part->own, err);
+    if (!rc && (rc = encode(q, t, part, err)))
+        part->ops->refused(part, *err ? *err : kl_error_static(rc));
+    if (rc) {
+        part->ops->drop(part);
+        return KL_LAUNCH_DONE;
+    }
+    kl_gpu_flush(b, q);
+    return KL_LAUNCH_PENDING;
+}
+
+static const uint32_t *brought(const struct kl_gpu_op *op) {
+    static const uint32_t nothing[KL_BROUGHT_WORDS] = {KL_WORD_CLEAR};
+    const struct kl_command_buffer *cb = op->cb;
+    if (cb->error || !op->word.words || cb->words->host[0] == KL_WORD_CLEAR) return nothing;
+    return op->word.words->host + op->word.index;
+}
+
+/* Why this process took part without a value, or its command buffer was refused; borrowed. */
+static struct kl_error *own_of(const struct kl_gpu_op *op, struct kl_error *input) {
+    if (input) return input;
+    return op->part->own ? op->part->own : op->cb->error;
+}
+
+bool kl_gpu_exchange_is_ready(struct kl_command_buffer *cb) {
+    struct kl_gpu_op *op = cb->first;
+    struct kl_error *input = NULL;
+    for (int i = 0; i < op->n_in && !input; i++) input = kl_fate_error(op->in[i]->fate);
+    if (cb->error) op->part->ops->refused(op->part, cb->error);
+    return op->part->ops->is_ready(op->part, own_of(op, input), brought(op));
+}
+
+struct kl_error *kl_gpu_exchange_outcome(struct kl_gpu_op *op, struct kl_error *input) {
+    struct kl_error *e = op->part->ops->outcome(op->part, own_of(op, input), brought(op));
+    kl_error_release(input);
+    return e;
+}
+
+/* ---- communicators ---- */
+
+static struct kl_driver *driver_of(struct kl_backend *b) {
+    return kl_gpu_device_of(b)->driver;
+}
+
+const char *kl_gpu_comm_missing(struct kl_backend *b) {
+    const struct kl_driver_ops *ops = driver_of(b)->ops;
+    return ops->comm_missing ? ops->comm_missing(driver_of(b)) : "this device has no such library";
+}
+
+int64_t kl_gpu_comm_device(struct kl_backend *b) {
+    return driver_of(b)->ops->comm_device(driver_of(b));
+}
+
+int kl_gpu_comm_id(struct kl_backend *b, char *id, struct kl_error **err) {
+    return driver_of(b)->ops->comm_id(driver_of(b), id, err);
+}
+
+int kl_gpu_comm_new(struct kl_backend *b, const char *id, int rank, int size, void **comm,
+                    struct kl_error **err) {
+    return driver_of(b)->ops->comm_new(driver_of(b), id, rank, size, comm, err);
+}
+
+int kl_gpu_comm_state(struct kl_backend *b, void *comm, struct kl_error **err) {
+    return driver_of(b)->ops->comm_state(driver_of(b), comm, err);
+}
+
+bool kl_gpu_comm_end(struct kl_backend *b, void *comm, bool abort) {
+    return driver_of(b)->ops->comm_end(driver_of(b), comm, abort);
+}

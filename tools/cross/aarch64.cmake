@@ -1,0 +1,16 @@
+# For CMake: programs for ARM's 64-bit processors under Linux, by Debian's cross compiler, with the libraries that
+# tools/cross/aarch64.sh unpacked into build/aarch64-root. What is built runs under qemu.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+get_filename_component(KEEL_CROSS_ROOT "${CMAKE_CURRENT_LIST_DIR}/../../build/aarch64-root" ABSOLUTE)
+set(CMAKE_SYSROOT ${KEEL_CROSS_ROOT})
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+set(CMAKE_FIND_ROOT_PATH ${KEEL_CROSS_ROOT})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L ${KEEL_CROSS_ROOT})
+set(ENV{PKG_CONFIG_LIBDIR} ${KEEL_CROSS_ROOT}/usr/lib/aarch64-linux-gnu/pkgconfig)
+set(ENV{PKG_CONFIG_SYSROOT_DIR} ${KEEL_CROSS_ROOT})
