@@ -55,6 +55,33 @@ bool kl_test_takes(const char *what, unsigned one_in) {
     return taken;
 }
 
+/* ---- the simulated Metal ---- */
+
+enum { NOT_RUN = 77 }; /* the exit status by which CTest knows that a test was skipped */
+
+/* Where a variable names the device metal, the library in the folder fake/ next to this program
+ * stands for it. It is not built where there is Metal itself; a machine that has neither runs no
+ * such test. */
+__attribute__((constructor)) static void find_metal(void) {
+    const char *gpu = getenv("KEEL_TEST_GPU"), *driver = getenv("KEEL_TEST_DRIVER");
+    char path[4200];
+    if (!t_self(path, 4096)) return;
+    const bool wanted = (gpu && strcmp(gpu, "metal") == 0) ||
+                        (driver && strcmp(driver, "metal") == 0) ||
+                        strstr(path, "/test_backend_metal");
+    if (!wanted || getenv("KEEL_METAL_LIBRARY")) return;
+    char *name = strrchr(path, '/');
+    snprintf(name, sizeof path - (size_t)(name - path), "/fake/libmetal.so");
+    if (access(path, R_OK) == 0) {
+        setenv("KEEL_METAL_LIBRARY", path, 1);
+    } else if (access("/System/Library/Frameworks/Metal.framework", F_OK)) {
+        const char *required = getenv("KEEL_TEST_REQUIRED");
+        printf("NOT RUN: the simulated Metal needs gobjc, which was not there when the tests were "
+               "built\n");
+        exit(required && strcmp(required, "1") == 0 ? EXIT_FAILURE : NOT_RUN);
+    }
+}
+
 const char *kl_test_emulator(void) {
     static char command[1024];
     const char *given = getenv("KEEL_TEST_EMULATOR");
@@ -110,10 +137,12 @@ const char *kl_test_path(const char *name) {
 }
 
 #ifdef __SANITIZE_ADDRESS__
-/* PoCL and its compiler keep some memory for ever; their leaks are not Keel's. */
+/* PoCL, its compiler and the Objective-C runtime keep some memory for ever; their leaks are not
+ * Keel's. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) {
-    return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\n";
+    return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\n"
+           "leak:libobjc.so\n";
 }
 #endif
 

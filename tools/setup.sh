@@ -4,7 +4,8 @@
 # everything is there. aarch64, macos: what tools/cross.sh needs to build for ARM, and to run there, and for macOS.
 set -eu
 packages=(gcc g++ make cmake ninja-build pkg-config libjansson-dev libzip4 libcmocka-dev clang libclang-rt-dev clang-format spin python3 python3-venv python3-dev
-    openmpi-bin mpich pocl-opencl-icd ocl-icd-libopencl1 libopenblas0-serial)
+    openmpi-bin mpich pocl-opencl-icd ocl-icd-libopencl1 libopenblas0-serial
+    gobjc)
 # Without these a stage of the tests says that it was not run.
 wished=(python3.11-dbg)
 [ "${1:-}" = aarch64 ] && packages=(gcc-aarch64-linux-gnu qemu-user) wished=()

@@ -1,16 +1,9 @@
-/* functions_kernel.c - kernels in CUDA C++ that the caller writes, and kernels that are compiled
- * already */
+/* functions_kernel.c - kernels in CUDA C++ and in Metal's language that the caller writes, and
+ * kernels that are compiled already */
 #include "keel_python.h"
 
 #include <keel/kernel.h>
 #include <stdlib.h>
-
-static const char capsule_name[] = "keel.cuda_kernel";
-
-static void drop_kernel(PyObject *capsule) {
-    mlx_fast_cuda_kernel kernel = {PyCapsule_GetPointer(capsule, capsule_name)};
-    mlx_fast_cuda_kernel_free(kernel);
-}
 
 static int strings_of(mlx_vector_string *out, PyObject *list) {
     Py_ssize_t n = PySequence_Size(list);
@@ -22,26 +15,6 @@ static int strings_of(mlx_vector_string *out, PyObject *list) {
         if (rc) return -1;
     }
     return n < 0 ? -1 : 0;
-}
-
-static PyObject *make_kernel(PyObject *m, PyObject *args) {
-    const char *name, *source, *header;
-    PyObject *inputs, *outputs, *capsule = NULL;
-    int contiguous, shared;
-    (void)m;
-    if (!PyArg_ParseTuple(args, "sOOsspi:cuda_kernel", &name, &inputs, &outputs, &source, &header,
-                          &contiguous, &shared))
-        return NULL;
-    mlx_vector_string in = mlx_vector_string_new(), out = mlx_vector_string_new();
-    if (!strings_of(&in, inputs) && !strings_of(&out, outputs)) {
-        mlx_fast_cuda_kernel k =
-            mlx_fast_cuda_kernel_new(name, in, out, source, header, contiguous, shared);
-        capsule = k.ctx ? PyCapsule_New(k.ctx, capsule_name, drop_kernel) : kp_raise();
-        if (!capsule && k.ctx) mlx_fast_cuda_kernel_free(k);
-    }
-    mlx_vector_string_free(in);
-    mlx_vector_string_free(out);
-    return capsule;
 }
 
 enum { MAX_AXES = 64 };
@@ -56,7 +29,7 @@ static int output_of(struct output *o, PyObject *pair) {
     if (!pair || !PyArg_ParseTuple(pair, "OO!", &shape, kp_dtype_type, &dtype)) return -1;
     const Py_ssize_t ndim = PySequence_Size(shape);
     if (ndim > MAX_AXES)
-        PyErr_Format(PyExc_ValueError, "cuda_kernel(): an output has more than %d axes", MAX_AXES);
+        PyErr_Format(PyExc_ValueError, "an output has more than %d axes", MAX_AXES);
     if (ndim < 0 || ndim > MAX_AXES) return -1;
     for (Py_ssize_t k = 0; k < ndim; k++) {
         PyObject *item = PySequence_GetItem(shape, k);
@@ -69,83 +42,18 @@ static int output_of(struct output *o, PyObject *pair) {
     return 0;
 }
 
-static int add_outputs(mlx_fast_cuda_kernel_config config, PyObject *list) {
-    Py_ssize_t n = PySequence_Size(list);
-    struct output o;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *pair = PySequence_GetItem(list, i);
-        int rc = output_of(&o, pair) || kp_check(mlx_fast_cuda_kernel_config_add_output_arg(
-                                            config, o.shape, (size_t)o.ndim, o.dtype));
-        Py_XDECREF(pair);
-        if (rc) return -1;
-    }
-    return n < 0 ? -1 : 0;
-}
-
-static int add_template(mlx_fast_cuda_kernel_config config, PyObject *list) {
-    Py_ssize_t n = PySequence_Size(list);
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *pair = PySequence_GetItem(list, i), *value;
-        const char *name;
-        int rc = -1;
-        if (pair && !PyTuple_Check(pair)) {
-            PyErr_Format(PyExc_TypeError,
-                         "cuda_kernel(): template has pairs of a name and a value, not %R", pair);
-        } else if (pair && PyArg_ParseTuple(pair, "sO", &name, &value)) {
-            if (Py_TYPE(value) == kp_dtype_type)
-                rc = kp_check(mlx_fast_cuda_kernel_config_add_template_arg_dtype(
-                    config, name, ((struct kp_dtype *)value)->dtype));
-            else if (PyBool_Check(value))
-                rc = kp_check(mlx_fast_cuda_kernel_config_add_template_arg_bool(config, name,
-                                                                                value == Py_True));
-            else {
-                int number;
-                if (!kp_int32("cuda_kernel(): a number of template", value, &number))
-                    rc = kp_check(
-                        mlx_fast_cuda_kernel_config_add_template_arg_int(config, name, number));
-            }
-        }
-        Py_XDECREF(pair);
-        if (rc) return -1;
-    }
-    return n < 0 ? -1 : 0;
-}
-
-static PyObject *apply_kernel(PyObject *m, PyObject *args) {
-    PyObject *capsule, *inputs, *outputs, *template, *init, *stream;
-    int g[3], t[3], verbose;
-    mlx_stream s;
-    (void)m;
-    if (!PyArg_ParseTuple(args, "OOO(iii)(iii)OOpO:cuda_kernel", &capsule, &inputs, &outputs, &g[0],
-                          &g[1], &g[2], &t[0], &t[1], &t[2], &template, &init, &verbose, &stream) ||
-        kp_stream(&s, stream))
-        return NULL;
-    mlx_fast_cuda_kernel kernel = {PyCapsule_GetPointer(capsule, capsule_name)};
-    if (!kernel.ctx) return NULL;
-    mlx_vector_array in = mlx_vector_array_new(), out = mlx_vector_array_new();
-    mlx_fast_cuda_kernel_config config = mlx_fast_cuda_kernel_config_new();
-    PyObject *result = NULL;
-    int rc = config.ctx ? 0 : kp_check(1);
-    rc = rc || kp_fill_vector(&in, inputs) || add_outputs(config, outputs) ||
-         add_template(config, template) ||
-         kp_check(mlx_fast_cuda_kernel_config_set_grid(config, g[0], g[1], g[2])) ||
-         kp_check(mlx_fast_cuda_kernel_config_set_thread_group(config, t[0], t[1], t[2])) ||
-         kp_check(mlx_fast_cuda_kernel_config_set_verbose(config, verbose));
-    if (!rc && init != Py_None) {
-        double value = PyFloat_AsDouble(init);
-        rc = PyErr_Occurred()
-                 ? -1
-                 : kp_check(mlx_fast_cuda_kernel_config_set_init_value(config, (float)value));
-    }
-    if (!rc) rc = kp_check(mlx_fast_cuda_kernel_apply(&out, kernel, in, config, s));
-    if (!rc)
-        result = kp_wrap_list(out);
-    else
-        mlx_vector_array_free(out);
-    mlx_vector_array_free(in);
-    mlx_fast_cuda_kernel_config_free(config);
-    return result;
-}
+/* defines drop_kernel_cuda, make_kernel_cuda, add_outputs_cuda, add_template_cuda,
+ * apply_kernel_cuda */
+#define KIND cuda
+#define KERNEL_NAME "cuda_kernel"
+#define NAME(f) f##_cuda
+#include "functions_kernel_source.inc"
+/* defines drop_kernel_metal, make_kernel_metal, add_outputs_metal, add_template_metal,
+ * apply_kernel_metal */
+#define KIND metal
+#define KERNEL_NAME "metal_kernel"
+#define NAME(f) f##_metal
+#include "functions_kernel_source.inc"
 
 /* ---- compiled programs ---- */
 
@@ -244,8 +152,10 @@ static PyObject *apply_compiled(PyObject *m, PyObject *args) {
 }
 
 static PyMethodDef functions[] = {
-    {"_cuda_kernel", make_kernel, METH_VARARGS, "Makes a kernel of its source."},
-    {"_cuda_kernel_apply", apply_kernel, METH_VARARGS, "Runs a kernel."},
+    {"_cuda_kernel", make_kernel_cuda, METH_VARARGS, "Makes a kernel of its source."},
+    {"_cuda_kernel_apply", apply_kernel_cuda, METH_VARARGS, "Runs a kernel."},
+    {"_metal_kernel", make_kernel_metal, METH_VARARGS, "Makes a kernel of its source."},
+    {"_metal_kernel_apply", apply_kernel_metal, METH_VARARGS, "Runs a kernel."},
     {"_cuda_kernel_compiled", apply_compiled, METH_VARARGS, "Runs a compiled kernel."},
     {0},
 };

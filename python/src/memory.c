@@ -49,8 +49,29 @@ static PyObject *cuda_available(PyObject *m, PyObject *none) {
     bool yes;
     return mlx_cuda_is_available(&yes) ? kp_raise() : PyBool_FromLong(yes);
 }
+static PyObject *metal_available(PyObject *m, PyObject *none) {
+    (void)m;
+    (void)none;
+    bool yes;
+    return mlx_metal_is_available(&yes) ? kp_raise() : PyBool_FromLong(yes);
+}
+static PyObject *start_capture(PyObject *m, PyObject *path) {
+    (void)m;
+    const char *text = PyUnicode_AsUTF8AndSize(path, NULL);
+    if (!text || kp_check(mlx_metal_start_capture(text))) return NULL;
+    Py_RETURN_NONE;
+}
+static PyObject *stop_capture(PyObject *m, PyObject *none) {
+    (void)m;
+    (void)none;
+    if (kp_check(mlx_metal_stop_capture())) return NULL;
+    Py_RETURN_NONE;
+}
 static PyMethodDef functions[] = {
     {"_cuda_is_available", cuda_available, METH_NOARGS, "Whether CUDA is used."},
+    {"_metal_is_available", metal_available, METH_NOARGS, "Whether Metal is used."},
+    {"_metal_start_capture", start_capture, METH_O, "Starts a recording."},
+    {"_metal_stop_capture", stop_capture, METH_NOARGS, "Ends a recording."},
     {0},
 };
 int kp_add_memory(PyObject *m) {

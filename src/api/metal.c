@@ -1,25 +1,26 @@
 /* metal.c - mlx/c/metal.h. */
 #include "api/handles/handles.h"
+#include "runtime/device.h"
 
 int mlx_metal_is_available(bool *res) {
     struct kl_call c = kl_call_begin(__func__, res);
-    if (!c.err) *res = false;
+    bool any = false;
+    if (!c.err) kl_device_driver_opens("metal", &any, &c.err);
+    if (!c.err) *res = any;
     return kl_call_end_plain(&c);
-}
-
-static int refuse(struct kl_call *c) {
-    if (!c->err)
-        kl_fail(&c->err, KL_EUNSUPPORTED, "there is no Metal here, so nothing of it is recorded");
-    return kl_call_end_plain(c);
 }
 
 int mlx_metal_start_capture(const char *path) {
     struct kl_call c = {.func = __func__};
-    if (!path) kl_fail(&c.err, KL_EARG, "path is NULL");
-    return refuse(&c);
+    if (!path)
+        kl_fail(&c.err, KL_EARG, "path is NULL");
+    else
+        kl_device_capture(path, &c.err);
+    return kl_call_end_plain(&c);
 }
 
 int mlx_metal_stop_capture(void) {
     struct kl_call c = {.func = __func__};
-    return refuse(&c);
+    kl_device_capture(NULL, &c.err);
+    return kl_call_end_plain(&c);
 }

@@ -1,5 +1,5 @@
 /* kernel.c - see kernel.h. */
-#include "ops/kernel.h"
+#include "ops/kernel_source.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -52,7 +52,7 @@ static int check_def(const struct kl_kernel_def *def, struct kl_error **err) {
     return KL_OK;
 }
 
-static bool speaks_of(const struct kl_kernel *k, const char *text) {
+bool kl_kernel_speaks_of(const struct kl_kernel *k, const char *text) {
     return strstr(k->source, text) || strstr(k->header, text);
 }
 
@@ -103,8 +103,10 @@ int kl_kernel_new(struct kl_kernel **out, const struct kl_kernel_def *def, struc
         return kl_fail_nomem(err);
     }
     k->is_cuda = def->is_cuda;
+    k->is_metal = def->is_metal;
+    k->atomic_outputs = def->atomic_outputs;
     k->row_contiguous = def->row_contiguous;
-    k->raises = !def->is_cuda && speaks_of(k, "RAISE");
+    k->raises = !def->is_cuda && !def->is_metal && kl_kernel_speaks_of(k, "RAISE");
     k->shared_bytes = def->shared_bytes;
     for (int i = 0; i < k->n_in + k->n_out; i++)
         if (described(k, k->names[i])) k->described |= UINT32_C(1) << i;
@@ -114,13 +116,7 @@ int kl_kernel_new(struct kl_kernel **out, const struct kl_kernel_def *def, struc
 
 /* ---- text ---- */
 
-struct text {
-    char *s;
-    size_t n, room;
-    bool failed;
-};
-
-__attribute__((format(printf, 2, 3))) static void add(struct text *t, const char *fmt, ...) {
+void kl_kernel_add(struct kl_kernel_text *t, const char *fmt, ...) {
     for (int attempt = 0; attempt < 2 && !t->failed; attempt++) {
         va_list args;
         va_start(args, fmt);
@@ -143,22 +139,6 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *t, const char
 
 /* ---- the generated source ---- */
 
-/* One argument of the generated function. */
-struct operand {
-    const char *name;
-    enum kl_dtype dtype;
-    int ndim;
-    bool described;
-};
-
-struct generator {
-    const struct kl_kernel *k;
-    const struct kl_kernel_use *use;
-    struct operand args[KL_KERNEL_MAX_ARGS];
-    int n_args;
-    struct text text;
-};
-
 static const char *const dialect_types[KL_N_DTYPES] = {
 #define KL_DTYPE(ID, mlx, name, bytes, kind, dialect, ...) [KL_##ID] = #dialect,
 #include "base/number/dtype.def"
@@ -170,88 +150,90 @@ static const char *const cuda_types[KL_N_DTYPES] = {
 
 static const char *const own_lines = "#line 1 \"(generated)\"\n";
 
-static int extent(const struct operand *a) {
+static int extent(const struct kl_kernel_operand *a) {
     return a->ndim ? a->ndim : 1;
 }
 
-/* Writes the struct of base/op/kernel_desc.h. */
-static void add_block(struct generator *g, const char *i64, const char *i32) {
-    struct text *t = &g->text;
-    add(t, "struct keel_params {\n");
+void kl_kernel_add_block(struct kl_kernel_generator *g, const char *i64, const char *i32) {
+    struct kl_kernel_text *t = &g->text;
+    kl_kernel_add(t, "struct keel_params {\n");
     for (int i = 0; i < g->n_args; i++) {
-        const struct operand *a = &g->args[i];
+        const struct kl_kernel_operand *a = &g->args[i];
         if (!a->described) continue;
-        add(t, "    %s keel_size_%d;\n", i64, i);
+        kl_kernel_add(t, "    %s keel_size_%d;\n", i64, i);
         if (g->k->is_cuda)
-            add(t, "    keel_list<%s, %d> keel_strides_%d;\n", i64, extent(a), i);
+            kl_kernel_add(t, "    keel_list<%s, %d> keel_strides_%d;\n", i64, extent(a), i);
         else
-            add(t, "    %s keel_strides_%d[%d];\n", i64, i, extent(a));
+            kl_kernel_add(t, "    %s keel_strides_%d[%d];\n", i64, i, extent(a));
     }
-    add(t, "    %s keel_grid[3], keel_guard_at, keel_word_at;\n", i32);
+    kl_kernel_add(t, "    %s keel_grid[3], keel_guard_at, keel_word_at;\n", i32);
     for (int i = 0; i < g->n_args; i++) {
-        const struct operand *a = &g->args[i];
+        const struct kl_kernel_operand *a = &g->args[i];
         if (!a->described) continue;
         if (g->k->is_cuda)
-            add(t, "    keel_list<%s, %d> keel_shape_%d;\n", i32, extent(a), i);
+            kl_kernel_add(t, "    keel_list<%s, %d> keel_shape_%d;\n", i32, extent(a), i);
         else
-            add(t, "    %s keel_shape_%d[%d];\n", i32, i, extent(a));
+            kl_kernel_add(t, "    %s keel_shape_%d[%d];\n", i32, i, extent(a));
     }
-    add(t, "};\n");
+    kl_kernel_add(t, "};\n");
 }
 
-/* Adds a text of the user with #line, so that messages have the line numbers of that text. */
-static void add_users(struct generator *g, const char *what, const char *body) {
-    add(&g->text, "#line 1 \"%s%s\"\n%s\n%s", g->k->name, what, body, own_lines);
+void kl_kernel_add_users(struct kl_kernel_generator *g, const char *what, const char *body) {
+    kl_kernel_add(&g->text, "#line 1 \"%s%s\"\n%s\n%s", g->k->name, what, body, own_lines);
 }
 
-static void common_source(struct generator *g) {
-    struct text *t = &g->text;
+static void common_source(struct kl_kernel_generator *g) {
+    struct kl_kernel_text *t = &g->text;
     const struct kl_kernel *k = g->k;
-    add(t, "%s", own_lines);
-    add(t, "#define GROUP_X %d\n#define GROUP_Y %d\n#define GROUP_Z %d\n", g->use->group[0],
-        g->use->group[1], g->use->group[2]);
+    kl_kernel_add(t, "%s", own_lines);
+    kl_kernel_add(t, "#define GROUP_X %d\n#define GROUP_Y %d\n#define GROUP_Z %d\n",
+                  g->use->group[0], g->use->group[1], g->use->group[2]);
     for (size_t i = 0; i < g->use->n_templates; i++) {
         const struct kl_kernel_template *p = &g->use->templates[i];
         if (p->kind == KL_TEMPLATE_DTYPE)
-            add(t, "#define %s %s\n", p->name, dialect_types[p->value]);
+            kl_kernel_add(t, "#define %s %s\n", p->name, dialect_types[p->value]);
         else
-            add(t, "#define %s (%d)\n", p->name, p->value);
+            kl_kernel_add(t, "#define %s (%d)\n", p->name, p->value);
     }
     for (int i = 0; i < g->n_args; i++) {
-        const struct operand *a = &g->args[i];
-        add(t, "#define %s_type %s\n", a->name, dialect_types[a->dtype]);
+        const struct kl_kernel_operand *a = &g->args[i];
+        kl_kernel_add(t, "#define %s_type %s\n", a->name, dialect_types[a->dtype]);
         if (a->described)
-            add(t,
-                "#define %s_size keel_p.keel_size_%d\n#define %s_ndim %d\n"
-                "#define %s_shape keel_p.keel_shape_%d\n#define %s_strides "
-                "keel_p.keel_strides_%d\n",
-                a->name, i, a->name, a->ndim, a->name, i, a->name, i);
+            kl_kernel_add(t,
+                          "#define %s_size keel_p.keel_size_%d\n#define %s_ndim %d\n"
+                          "#define %s_shape keel_p.keel_shape_%d\n#define %s_strides "
+                          "keel_p.keel_strides_%d\n",
+                          a->name, i, a->name, a->ndim, a->name, i, a->name, i);
     }
-    add_block(g, "i64", "i32");
-    add_users(g, " (header)", k->header);
-    add(t, "CUSTOM_KERNEL(keel_%s)(", k->name);
-    for (int i = 0; i < g->n_args; i++) add(t, "PTR(keel_a%d), ", i);
-    add(t, "PTR(keel_guard), %sstruct keel_params keel_p", k->raises ? "PTR(keel_words), " : "");
+    kl_kernel_add_block(g, "i64", "i32");
+    kl_kernel_add_users(g, " (header)", k->header);
+    kl_kernel_add(t, "CUSTOM_KERNEL(keel_%s)(", k->name);
+    for (int i = 0; i < g->n_args; i++) kl_kernel_add(t, "PTR(keel_a%d), ", i);
+    kl_kernel_add(t, "PTR(keel_guard), %sPARAM(struct keel_params, keel_p)",
+                  k->raises ? "PTR(keel_words), " : "");
     bool shared = k->shared_bytes + g->use->shared_bytes > 0;
     if (shared)
-        add(t, "\n#ifdef IS_CUDA\n) {\n    extern __shared__ __align__(16) u8 keel_shared[];\n"
+        kl_kernel_add(
+            t, "\n#ifdef IS_CUDA\n) {\n    extern __shared__ __align__(16) u8 keel_shared[];\n"
                /* an array of u8 would be aligned to 1 byte */
-               "#else\n, SHARED_PTR ulong2 *keel_aligned) {\n"
+               "#else\n, SHARED_ARGUMENT(ulong2, keel_aligned)) {\n"
                "    SHARED_PTR u8 *keel_shared = (SHARED_PTR u8 *)keel_aligned;\n#endif\n");
     else
-        add(t, ") {\n");
+        kl_kernel_add(t, ") {\n");
     /* The data may be garbage when a guard is set, so the kernel does nothing with it. */
-    add(t, "    BEGIN();\n    if (keel_p.keel_guard_at >= 0 &&\n"
+    kl_kernel_add(
+        t, "    BEGIN();\n    if (keel_p.keel_guard_at >= 0 &&\n"
            "        AT(const u32, keel_guard)[keel_p.keel_guard_at] != WORD_CLEAR) return;\n");
     for (int i = 0; i < g->n_args; i++) {
         const char *type = dialect_types[g->args[i].dtype], *c = i < k->n_in ? "const " : "";
-        add(t, "    GLOBAL %s%s *%s = AT(%s%s, keel_a%d);\n", c, type, g->args[i].name, c, type, i);
+        kl_kernel_add(t, "    GLOBAL %s%s *%s = AT(%s%s, keel_a%d);\n", c, type, g->args[i].name, c,
+                      type, i);
     }
-    add_users(g, "", k->source);
-    add(t, "}\n");
+    kl_kernel_add_users(g, "", k->source);
+    kl_kernel_add(t, "}\n");
 }
 
-static bool uses_dtype(const struct generator *g, enum kl_dtype dtype) {
+static bool uses_dtype(const struct kl_kernel_generator *g, enum kl_dtype dtype) {
     for (int i = 0; i < g->n_args; i++)
         if (g->args[i].dtype == dtype) return true;
     for (size_t i = 0; i < g->use->n_templates; i++) {
@@ -283,26 +265,28 @@ static const char cuda_head[] =
     "    return at;\n"
     "}\n";
 
-static void cuda_source(struct generator *g) {
-    struct text *t = &g->text;
+static void cuda_source(struct kl_kernel_generator *g) {
+    struct kl_kernel_text *t = &g->text;
     const struct kl_kernel *k = g->k;
-    add(t, "%s", own_lines);
-    if (uses_dtype(g, KL_F16)) add(t, "#include <cuda_fp16.h>\n");
-    if (uses_dtype(g, KL_BF16)) add(t, "#include <cuda_bf16.h>\n");
-    bool groups = speaks_of(k, "cooperative_groups") || speaks_of(k, "cg::");
-    if (groups) add(t, "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n");
-    add(t, "%s", cuda_head);
-    if (uses_dtype(g, KL_F16)) add(t, "typedef __half float16_t;\n");
-    if (uses_dtype(g, KL_BF16)) add(t, "typedef __nv_bfloat16 bfloat16_t;\n");
-    add_block(g, "int64_t", "int");
-    add_users(g, " (header)", k->header);
-    add(t, "extern \"C\" __global__ void __launch_bounds__(%d) keel_%s(\n",
-        g->use->group[0] * g->use->group[1] * g->use->group[2], k->name);
+    kl_kernel_add(t, "%s", own_lines);
+    if (uses_dtype(g, KL_F16)) kl_kernel_add(t, "#include <cuda_fp16.h>\n");
+    if (uses_dtype(g, KL_BF16)) kl_kernel_add(t, "#include <cuda_bf16.h>\n");
+    bool groups = kl_kernel_speaks_of(k, "cooperative_groups") || kl_kernel_speaks_of(k, "cg::");
+    if (groups)
+        kl_kernel_add(t, "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n");
+    kl_kernel_add(t, "%s", cuda_head);
+    if (uses_dtype(g, KL_F16)) kl_kernel_add(t, "typedef __half float16_t;\n");
+    if (uses_dtype(g, KL_BF16)) kl_kernel_add(t, "typedef __nv_bfloat16 bfloat16_t;\n");
+    kl_kernel_add_block(g, "int64_t", "int");
+    kl_kernel_add_users(g, " (header)", k->header);
+    kl_kernel_add(t, "extern \"C\" __global__ void __launch_bounds__(%d) keel_%s(\n",
+                  g->use->group[0] * g->use->group[1] * g->use->group[2], k->name);
     for (int i = 0; i < g->n_args; i++)
-        add(t, "    %s%s *%s, uint64_t,\n", i < k->n_in ? "const " : "",
-            cuda_types[g->args[i].dtype], g->args[i].name);
+        kl_kernel_add(t, "    %s%s *%s, uint64_t,\n", i < k->n_in ? "const " : "",
+                      cuda_types[g->args[i].dtype], g->args[i].name);
     /* As BEGIN() of the dialect: kernels before this one may still run. */
-    add(t, "    const uint32_t *keel_guard, uint64_t, const keel_params keel_p) {\n"
+    kl_kernel_add(
+        t, "    const uint32_t *keel_guard, uint64_t, const keel_params keel_p) {\n"
            "#if __CUDA_ARCH__ >= 900\n"
            "    asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");\n"
            "    asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
@@ -312,24 +296,24 @@ static void cuda_source(struct generator *g) {
     for (size_t i = 0; i < g->use->n_templates; i++) {
         const struct kl_kernel_template *p = &g->use->templates[i];
         if (p->kind == KL_TEMPLATE_DTYPE)
-            add(t, "    using %s = %s;\n", p->name, cuda_types[p->value]);
+            kl_kernel_add(t, "    using %s = %s;\n", p->name, cuda_types[p->value]);
         else if (p->kind == KL_TEMPLATE_BOOL)
-            add(t, "    constexpr bool %s = %s;\n", p->name, p->value ? "true" : "false");
+            kl_kernel_add(t, "    constexpr bool %s = %s;\n", p->name, p->value ? "true" : "false");
         else
-            add(t, "    constexpr int %s = %d;\n", p->name, p->value);
+            kl_kernel_add(t, "    constexpr int %s = %d;\n", p->name, p->value);
     }
     for (int i = 0; i < g->n_args; i++) {
         const char *name = g->args[i].name;
         if (g->args[i].described)
-            add(t,
-                "    const auto &%s_shape = keel_p.keel_shape_%d;\n"
-                "    const auto &%s_strides = keel_p.keel_strides_%d;\n"
-                "    constexpr int %s_ndim = %d;\n    const int64_t %s_size = "
-                "keel_p.keel_size_%d;\n",
-                name, i, name, i, name, g->args[i].ndim, name, i);
+            kl_kernel_add(t,
+                          "    const auto &%s_shape = keel_p.keel_shape_%d;\n"
+                          "    const auto &%s_strides = keel_p.keel_strides_%d;\n"
+                          "    constexpr int %s_ndim = %d;\n    const int64_t %s_size = "
+                          "keel_p.keel_size_%d;\n",
+                          name, i, name, i, name, g->args[i].ndim, name, i);
     }
-    add_users(g, "", k->source);
-    add(t, "}\n");
+    kl_kernel_add_users(g, "", k->source);
+    kl_kernel_add(t, "}\n");
 }
 
 /* ---- one use ---- */
@@ -420,19 +404,22 @@ static int check_use(const struct kl_kernel *k, const struct kl_kernel_use *u, s
     return check_init(u, err);
 }
 
-static int generate(struct generator *g, const struct kl_kernel *k, const struct kl_kernel_use *u,
-                    struct kl_array *const *in, struct kl_error **err) {
+static int generate(struct kl_kernel_generator *g, const struct kl_kernel *k,
+                    const struct kl_kernel_use *u, struct kl_array *const *in,
+                    struct kl_error **err) {
     g->k = k;
     g->use = u;
     g->n_args = k->n_in + k->n_out;
-    g->text = (struct text){0};
+    g->text = (struct kl_kernel_text){0};
     for (int i = 0; i < g->n_args; i++) {
         const struct kl_out_spec *o = i < k->n_in ? NULL : &u->outs[i - k->n_in];
-        g->args[i] = (struct operand){k->names[i], o ? o->dtype : in[i]->t.dtype,
-                                      o ? o->ndim : in[i]->t.ndim, k->described >> i & 1};
+        g->args[i] = (struct kl_kernel_operand){k->names[i], o ? o->dtype : in[i]->t.dtype,
+                                                o ? o->ndim : in[i]->t.ndim, k->described >> i & 1};
     }
     if (k->is_cuda)
         cuda_source(g);
+    else if (k->is_metal)
+        kl_kernel_metal_source(g);
     else
         common_source(g);
     if (!g->text.failed) return KL_OK;
@@ -442,7 +429,7 @@ static int generate(struct generator *g, const struct kl_kernel *k, const struct
 
 int kl_kernel_source(char **out, const struct kl_kernel *k, const struct kl_kernel_use *use,
                      struct kl_array *const *in, size_t n_in, struct kl_error **err) {
-    struct generator g;
+    struct kl_kernel_generator g;
     KL_TRY(check_use(k, use, n_in, err));
     KL_TRY(generate(&g, k, use, in, err));
     *out = g.text.s;
@@ -456,12 +443,16 @@ static int check_stream(const struct kl_kernel *k, struct kl_stream *s, struct k
     if (kl_stream_device_type(s) != KL_GPU)
         return kl_fail(err, KL_EUNSUPPORTED,
                        "kernel '%s' needs a GPU with %s; the stream is the CPU's", k->name,
-                       k->is_cuda ? "CUDA" : "CUDA or OpenCL");
+                       k->is_cuda    ? "CUDA"
+                       : k->is_metal ? "Metal"
+                                     : "CUDA, Metal or OpenCL");
     const char *device = kl_stream_backend(s)->name;
-    if (k->is_cuda && strncmp(device, "cuda", 4) != 0)
+    if ((k->is_cuda && strncmp(device, "cuda", 4) != 0) ||
+        (k->is_metal && strncmp(device, "metal", 5) != 0))
         return kl_fail(err, KL_EUNSUPPORTED,
-                       "kernel '%s' is CUDA source, and needs a GPU with CUDA; this device is '%s'",
-                       k->name, device);
+                       "kernel '%s' is %s source, and needs a GPU with %s; this device is '%s'",
+                       k->name, k->is_cuda ? "CUDA" : "Metal", k->is_cuda ? "CUDA" : "Metal",
+                       device);
     return KL_OK;
 }
 
@@ -498,7 +489,7 @@ static int build_op(struct kl_array **outs, const struct kl_kernel_desc *d,
 
 static int build(struct kl_array **outs, const struct kl_kernel *k, const struct kl_kernel_use *u,
                  struct kl_array *const *in, struct kl_stream *s, struct kl_error **err) {
-    struct generator g;
+    struct kl_kernel_generator g;
     char entry[160];
     KL_TRY(generate(&g, k, u, in, err));
     snprintf(entry, sizeof entry, "keel_%s", k->name);
@@ -506,6 +497,7 @@ static int build(struct kl_array **outs, const struct kl_kernel *k, const struct
                                .entry = entry,
                                .source = g.text.s,
                                .is_cuda = k->is_cuda,
+                               .is_metal = k->is_metal,
                                .raises = k->raises,
                                .uses_f64 = uses_dtype(&g, KL_F64),
                                .row_contiguous = k->row_contiguous,

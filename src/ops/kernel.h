@@ -11,7 +11,7 @@ struct kl_kernel {
     char *name, *source, *header;
     char **names; /* the names of inputs, then of outputs */
     int n_in, n_out;
-    bool is_cuda, row_contiguous, raises;
+    bool is_cuda, is_metal, row_contiguous, raises, atomic_outputs;
     size_t shared_bytes;
     uint32_t described; /* bit i: the source uses the shape, strides, ndim or size of names[i] */
 };
@@ -20,7 +20,9 @@ struct kl_kernel_def {
     const char *name, *source, *header; /* header may be NULL */
     const char *const *in_names, *const *out_names;
     size_t n_in, n_out;
-    bool is_cuda;        /* the source is CUDA C++; otherwise it is in the common dialect */
+    /* The source is CUDA C++, or in Metal's language; otherwise it is in the common dialect. */
+    bool is_cuda, is_metal;
+    bool atomic_outputs; /* of a kernel in Metal's language: outputs are pointers to atomic<T> */
     bool row_contiguous; /* inputs that are not row-major are copied */
     size_t shared_bytes; /* bytes of dynamic shared memory per group */
 };

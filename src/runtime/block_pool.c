@@ -270,7 +270,7 @@ static size_t take_leavers(struct shard *shard, int c, const struct leavers *l, 
         prev = n->prev;
         struct kl_block *b = kl_container(n, struct kl_block, link);
         if (commits() - b->idle_since < l->idle_for) break; /* and the others are younger */
-        if (!kl_block_free_for(b, NULL) || (l->large && b->bytes <= exact_up_to)) continue;
+        if (!may_take(b, NULL) || (l->large && b->bytes <= exact_up_to)) continue;
         kl_list_remove(n);
         kl_list_push(out, n);
         got += b->raw_bytes;

@@ -12,6 +12,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda.h"
+#include "backend/metal/metal.h"
 #include "backend/opencl/opencl.h"
 #include "base/platform/memory.h"
 #include "runtime/block_pool.h"
@@ -37,6 +38,7 @@ static const struct driver {
     bool is_default;
 } drivers[] = {
     {"cuda", "missing_cuda", kl_cuda_count, kl_cuda_open, kl_cuda_facts, NULL, kl_cuda_lacks, true},
+    {"metal", "missing_metal", kl_metal_count, kl_metal_open, kl_metal_facts, NULL, NULL, true},
     {"opencl", "missing_opencl", kl_opencl_count, kl_opencl_open, kl_opencl_facts, kl_opencl_is_gpu,
      NULL, false},
 };
@@ -322,6 +324,26 @@ bool kl_device_driver_is_there(const char *name) {
     const char *want = getenv("KEEL_GPU"), *why = NULL;
     const struct driver *d = driver_named(name);
     return d && (!want || !*want || strcmp(want, name) == 0) && d->count(&why) > 0;
+}
+
+int kl_device_driver_opens(const char *name, bool *any, struct kl_error **err) {
+    *any = false;
+    int n = kl_device_driver_is_there(name) ? kl_device_count(KL_GPU) : 0;
+    for (int i = 0; i < n && !*any; i++) {
+        struct kl_backend *b;
+        KL_TRY(kl_device_backend(KL_GPU, i, &b, err));
+        *any = strncmp(b->name, name, strlen(name)) == 0;
+    }
+    return KL_OK;
+}
+
+int kl_device_capture(const char *path, struct kl_error **err) {
+    bool any;
+    KL_TRY(kl_device_driver_opens("metal", &any, err));
+    if (!any)
+        return kl_fail(err, KL_EUNSUPPORTED,
+                       "there is no Metal here, so nothing of it is recorded");
+    return path ? kl_metal_capture_start(path, err) : kl_metal_capture_stop(err);
 }
 
 static bool has_default(void) {

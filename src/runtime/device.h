@@ -23,6 +23,11 @@ void kl_device_prefer(int rank_on_host);
 /* Whether the driver of this name, such as "cuda", has devices and KEEL_GPU allows them. This loads
  * no other driver. */
 bool kl_device_driver_is_there(const char *name);
+/* Whether the driver is there and one of its devices is open: *any. */
+int kl_device_driver_opens(const char *name, bool *any, struct kl_error **err);
+/* Starts a recording of what the first device of Metal does, in a file at path; path NULL: ends it.
+ * KL_EUNSUPPORTED: there is none, or Metal refuses, or none was started. */
+int kl_device_capture(const char *path, struct kl_error **err);
 /* Makes GPU 0, or the one that kl_device_prefer says, the default device when it is one of CUDA, or
  * of the driver that KEEL_GPU names. *gpu: whether it is. Without KEEL_GPU this loads CUDA's driver
  * alone, unless that has devices and none of them opens. */

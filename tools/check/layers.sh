@@ -80,8 +80,8 @@ while IFS=: read -r header folders; do
     done < <(includes . | sed 's|^\./||' | grep -F ":$header")
 done <<<"$private"
 
-if grep -rnE 'include "backend/(gpu|cuda|opencl|sim)/' src/backend/cpu; then echo "cpu/ includes a GPU driver"; bad=1; fi
-if grep -rnE 'include "backend/cpu/' src/backend/gpu src/backend/cuda src/backend/opencl 2>/dev/null; then echo "a GPU driver includes cpu/"; bad=1; fi
+if grep -rnE 'include "backend/(gpu|cuda|metal|opencl|sim)/' src/backend/cpu; then echo "cpu/ includes a GPU driver"; bad=1; fi
+if grep -rnE 'include "backend/cpu/' src/backend/gpu src/backend/cuda src/backend/metal src/backend/opencl 2>/dev/null; then echo "a GPU driver includes cpu/"; bad=1; fi
 # gpu: the protocol in the folder itself and the lowering share driver.h alone, which declares what lower/submit.c gives.
 if grep -nE 'include "backend/gpu/lower/' src/backend/gpu/*.[ch]; then echo "the protocol of gpu/ includes lower/"; bad=1; fi
 if grep -rnE 'include "backend/gpu/(gpu|gpu_internal)\.h"' src/backend/gpu/lower; then echo "lower/ includes the protocol of gpu/ (driver.h alone is shared)"; bad=1; fi

@@ -3,7 +3,7 @@
  *
  * A kernel is the body of a function in CUDA C++ (mlx_fast_cuda_kernel_*) or Metal
  * (mlx_fast_metal_kernel_*). Keel writes the signature around it from the names, the inputs and a
- * config. There is no Metal device: the configs of Metal work, and its kernels fail with
+ * config. Where there is no Metal device its configs work, and its kernels fail with
  * KEEL_EUNSUPPORTED. keel/kernel.h has kernels that run on every GPU.
  *
  * In the body, each input `x` is `const T *x` of its dtype, with x_shape[i], x_strides[i] (in
@@ -174,12 +174,17 @@ KEEL_API int mlx_fast_metal_kernel_config_add_template_arg_int(mlx_fast_metal_ke
 KEEL_API int mlx_fast_metal_kernel_config_add_template_arg_bool(mlx_fast_metal_kernel_config cls,
                                                                 const char *name, bool value);
 
-/* Always fails (KEEL_EUNSUPPORTED): there is no Metal device. ctx is NULL. */
+/* As for CUDA, in language 3.1. The body knows arrays by their names (`device const T *`; an
+ * input without axes is a reference), their _shape, _strides, _ndim and _size, template arguments,
+ * elem_to_loc, and the attributes of Metal that it names, as thread_position_in_grid. Threads
+ * outside the grid return first: where the size of groups does not divide the grid, use no
+ * barrier. With atomic_outputs, outputs are `device atomic<T> *`. Fails where there is no Metal
+ * (KEEL_EUNSUPPORTED): ctx is NULL. */
 KEEL_API mlx_fast_metal_kernel mlx_fast_metal_kernel_new(
     const char *name, const mlx_vector_string input_names, const mlx_vector_string output_names,
     const char *source, const char *header, bool ensure_row_contiguous, bool atomic_outputs);
 KEEL_API void mlx_fast_metal_kernel_free(mlx_fast_metal_kernel cls);
-/* Always fails (KEEL_EUNSUPPORTED). */
+/* As for CUDA; fails where there is no Metal (KEEL_EUNSUPPORTED). */
 KEEL_API int mlx_fast_metal_kernel_apply(mlx_vector_array *outputs, mlx_fast_metal_kernel cls,
                                          const mlx_vector_array inputs,
                                          const mlx_fast_metal_kernel_config config,

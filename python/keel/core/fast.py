@@ -112,8 +112,26 @@ def metal_kernel(
         if not isinstance(text, str):
             raise TypeError(f"metal_kernel(): argument '{what}' must be a str, not {type(text).__name__}")
 
-    def kernel(*args, **kwargs):
-        raise RuntimeError(f"metal_kernel(): the kernel '{name}' needs Metal, which Keel does not use")
+    def kernel(
+        *, inputs, output_shapes, output_dtypes, grid, threadgroup, template=None, init_value=None, verbose=False,
+        stream=None,
+    ):
+        if not _c._metal_is_available():
+            raise RuntimeError(f"metal_kernel(): the kernel '{name}' needs Metal, which is not available")
+        made = _c._metal_kernel(
+            name, list(input_names), list(output_names), source, header, bool(ensure_row_contiguous), bool(atomic_outputs)
+        )
+        return _c._metal_kernel_apply(
+            made,
+            [x if isinstance(x, _array) else _array(x) for x in inputs],
+            _outputs("metal_kernel", output_shapes, output_dtypes),
+            _three("metal_kernel", grid, "grid"),
+            _three("metal_kernel", threadgroup, "threadgroup"),
+            list(template or []),
+            None if init_value is None else float(init_value),
+            bool(verbose),
+            stream,
+        )
 
     return kernel
 

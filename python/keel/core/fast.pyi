@@ -99,13 +99,13 @@ def metal_kernel(
     atomic_outputs: bool = False,
     compile_options: object = None,
 ) -> object:
-    """A function that would run a kernel written in Metal; Keel has no Metal.
+    """A function that runs a kernel written in Metal's language.
 
-    It can be made, so that programs which prepare such kernels can be imported, and fails when
-    it is called. Arguments are those of cuda_kernel; atomic_outputs and compile_options are
-    Metal's.
+    It can be made everywhere, so that programs which prepare such kernels can be imported, and
+    fails when it is called where there is no Metal. Arguments are those of cuda_kernel;
+    atomic_outputs makes outputs `device atomic<T> *`, compile_options is not looked at.
 
-    Raises: RuntimeError when the function is called.
+    Raises: RuntimeError when the function is called without Metal.
 
     Example:
         >>> kernel = mx.fast.metal_kernel("k", ["x"], ["y"], "y[0] = x[0];")

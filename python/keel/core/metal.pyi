@@ -1,10 +1,10 @@
-"""Names of Apple's Metal, for programs that use them. Keel has no Metal."""
+"""Names of Apple's Metal. Where there is no Metal they answer as MLX does on Linux."""
 
 def clear_cache() -> None:
     """Gives memory that is kept for reuse back to the system. Use keel.core.clear_cache."""
 
 def device_info() -> dict[str, str | int]:
-    """An empty dict: Keel has no Metal. Use keel.core.device_info.
+    """What is known of the GPU; an empty dict where there is no Metal. Use keel.core.device_info.
 
     Example:
         >>> mx.metal.device_info()
@@ -21,7 +21,7 @@ def get_peak_memory() -> int:
     """The largest number of bytes that arrays have held. Use keel.core.get_peak_memory."""
 
 def is_available() -> bool:
-    """False: Keel has no Metal.
+    """Whether a device of Metal is used.
 
     Example:
         >>> mx.metal.is_available()
@@ -41,10 +41,10 @@ def set_memory_limit(limit: int) -> int:
     """Sets how many bytes arrays should hold at most. Use keel.core.set_memory_limit."""
 
 def set_wired_limit(limit: int) -> int:
-    """Stores a limit without an effect: Keel has no Metal. Use keel.core.set_wired_limit."""
+    """Stores a limit without an effect. Use keel.core.set_wired_limit."""
 
 def start_capture(path: str) -> None:
-    """Does nothing: Keel has no Metal, whose debugger would read the capture."""
+    """Starts a recording of what the GPU does, in a file that Xcode opens; fails without Metal."""
 
 def stop_capture() -> None:
-    """Does nothing: Keel has no Metal."""
+    """Ends the recording; fails without Metal."""

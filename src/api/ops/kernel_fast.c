@@ -1,5 +1,4 @@
-/* kernel_fast.c - mlx/c/fast.h: kernels of the user in CUDA C++, and those in Metal, which always
- * fail because there is no Metal device. */
+/* kernel_fast.c - mlx/c/fast.h: kernels of the user in CUDA C++ and in Metal's language. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +6,7 @@
 #include "base/alloc.h"
 #include "ops/kernel.h"
 #include "ops/ops.h"
+#include "runtime/device.h"
 
 /* ---- configs, to which the handles of both kinds point ---- */
 struct config {
@@ -226,31 +226,36 @@ static void show(const struct kl_kernel *k, const struct kl_kernel_use *use,
     kl_free(text);
 }
 
+/* Applies a kernel of either kind. c: begun by the public function. */
+static int apply(struct kl_call *c, mlx_vector_array *outputs, const struct kl_kernel *k,
+                 const mlx_vector_array inputs, void *config, const mlx_stream stream) {
+    if (!k) kl_fail(&c->err, KL_EARG, "the kernel is an empty handle");
+    const struct kl_vec *in = kl_in_vec(c, inputs.ctx, "inputs");
+    const struct config *cfg = in_config(c, config);
+    struct kl_stream *on = kl_in_stream(c, stream);
+    struct kl_array **outs = NULL;
+    if (!c->err && cfg->verbose) show(k, &cfg->use, in, &c->err);
+    if (!c->err && !(outs = kl_calloc((size_t)k->n_out, sizeof *outs))) kl_fail_nomem(&c->err);
+    if (!c->err) kl_kernel_apply(outs, k, &cfg->use, kl_vec_array_items(in), in->n, on, &c->err);
+    size_t n = 0;
+    while (outs && n < (size_t)k->n_out && outs[n]) n++;
+    return kl_call_end_list(c, outputs, outs, n);
+}
+
 int mlx_fast_cuda_kernel_apply(mlx_vector_array *outputs, mlx_fast_cuda_kernel cls,
                                const mlx_vector_array inputs,
                                const mlx_fast_cuda_kernel_config config, const mlx_stream stream) {
     struct kl_call c = kl_call_begin(__func__, outputs);
-    const struct kl_kernel *k = cls.ctx;
-    if (!k) kl_fail(&c.err, KL_EARG, "the kernel is an empty handle");
-    const struct kl_vec *in = kl_in_vec(&c, inputs.ctx, "inputs");
-    const struct config *cfg = in_config(&c, config.ctx);
-    struct kl_stream *on = kl_in_stream(&c, stream);
-    struct kl_array **outs = NULL;
-    if (!c.err && cfg->verbose) show(k, &cfg->use, in, &c.err);
-    if (!c.err && !(outs = kl_calloc((size_t)k->n_out, sizeof *outs))) kl_fail_nomem(&c.err);
-    if (!c.err) kl_kernel_apply(outs, k, &cfg->use, kl_vec_array_items(in), in->n, on, &c.err);
-    size_t n = 0;
-    while (outs && n < (size_t)k->n_out && outs[n]) n++;
-    return kl_call_end_list(&c, outputs, outs, n);
+    return apply(&c, outputs, cls.ctx, inputs, config.ctx, stream);
 }
 
 /* ---- Metal ---- */
 
-static int no_metal(const char *func) {
-    struct kl_call c = {.func = func};
-    kl_fail(&c.err, KL_EUNSUPPORTED,
-            "there is no Metal device; keel/kernel.h has kernels for the devices that there are");
-    return kl_call_end_plain(&c);
+static void need_metal(struct kl_call *c) {
+    if (!c->err && !kl_device_driver_is_there("metal"))
+        kl_fail(&c->err, KL_EUNSUPPORTED,
+                "there is no Metal device; keel/kernel.h has kernels for the devices that there "
+                "are");
 }
 
 mlx_fast_metal_kernel mlx_fast_metal_kernel_new(const char *name,
@@ -258,16 +263,39 @@ mlx_fast_metal_kernel mlx_fast_metal_kernel_new(const char *name,
                                                 const mlx_vector_string output_names,
                                                 const char *source, const char *header,
                                                 bool ensure_row_contiguous, bool atomic_outputs) {
-    no_metal(__func__);
-    return (mlx_fast_metal_kernel){NULL};
+    struct kl_call c = {.func = __func__};
+    struct kl_kernel *k = NULL;
+    kl_need(&c, name, "name");
+    kl_need(&c, source, "source");
+    const struct kl_vec *in = kl_in_vec(&c, input_names.ctx, "input_names");
+    const struct kl_vec *out = kl_in_vec(&c, output_names.ctx, "output_names");
+    need_metal(&c);
+    if (!c.err) {
+        struct kl_kernel_def def = {.name = name,
+                                    .source = source,
+                                    .header = header,
+                                    .in_names = in->items,
+                                    .n_in = in->n,
+                                    .out_names = out->items,
+                                    .n_out = out->n,
+                                    .is_metal = true,
+                                    .row_contiguous = ensure_row_contiguous,
+                                    .atomic_outputs = atomic_outputs};
+        kl_kernel_new(&k, &def, &c.err);
+    }
+    kl_call_end_plain(&c);
+    return (mlx_fast_metal_kernel){k};
 }
 
 void mlx_fast_metal_kernel_free(mlx_fast_metal_kernel cls) {
+    kl_kernel_free(cls.ctx);
 }
 
 int mlx_fast_metal_kernel_apply(mlx_vector_array *outputs, mlx_fast_metal_kernel cls,
                                 const mlx_vector_array inputs,
                                 const mlx_fast_metal_kernel_config config,
                                 const mlx_stream stream) {
-    return no_metal(__func__);
+    struct kl_call c = kl_call_begin(__func__, outputs);
+    need_metal(&c);
+    return apply(&c, outputs, cls.ctx, inputs, config.ctx, stream);
 }

@@ -276,6 +276,7 @@ struct kl_driver {
     bool merges;
     /* Kernels of users: */
     bool compiles_cuda;     /* `compile` takes CUDA C++ too */
+    bool compiles_metal;    /* `compile` takes Metal's language too */
     size_t argument_bytes;  /* most bytes of the arguments of one launch, at most 4096 */
     uint32_t max_groups[3]; /* of a grid, per dimension; 0: no limit */
     /* work-items of a group, per dimension; 0: only max_local limits them */

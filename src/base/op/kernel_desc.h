@@ -36,8 +36,9 @@ struct kl_kernel_desc {
     size_t program_bytes; /* of the program, without that zero byte; 0: a source */
     int n_scalars;        /* of a program */
     struct kl_kernel_scalar scalars[KL_KERNEL_MAX_PARAMS];
-    bool is_cuda; /* CUDA C++ without any prelude; else the common dialect */
-    bool raises;  /* the kernel may raise errors */
+    /* CUDA C++ or Metal's language, without any prelude; else the common dialect */
+    bool is_cuda, is_metal;
+    bool raises; /* the kernel may raise errors */
     bool uses_f64;
     bool row_contiguous; /* every input is row-contiguous */
     bool has_init;       /* outputs are filled with init_value first */

@@ -17,6 +17,7 @@
 #include "backend/driver/steps.h"
 #include "backend/gpu/gpu_internal.h"
 #include "backend/gpu/lower/lower.h"
+#include "backend/metal/metal.h"
 #include "backend/opencl/opencl.h"
 #include "backend/sim/sim.h"
 #include "base/op/op_params.h"
@@ -27,16 +28,16 @@ static struct kl_driver *drv;
 /* ---- commands ---- */
 
 static const char kernels_text[] =
-    "KERNEL(count)(PTR(out), u32 first, u32 n) {\n"
+    "KERNEL(count)(PTR(out), PARAM(u32, first), PARAM(u32, n)) {\n"
     "    if (gid() < n) AT(u32, out)[gid()] = first + (u32)gid();\n"
     "}\n"
-    "KERNEL(add_one)(PTR(in), PTR(out), u32 n) {\n"
+    "KERNEL(add_one)(PTR(in), PTR(out), PARAM(u32, n)) {\n"
     "    if (gid() < n) AT(u32, out)[gid()] = AT(u32, in)[gid()] + 1;\n"
     "}\n"
-    "KERNEL(raise)(PTR(word), u32 index, u32 position) {\n"
+    "KERNEL(raise)(PTR(word), PARAM(u32, index), PARAM(u32, position)) {\n"
     "    if (gid() == 0) fault(AT(u32, word), (int)index, position);\n"
     "}\n"
-    "KERNEL(nothing)(u32 n) {\n"
+    "KERNEL(nothing)(PARAM(u32, n)) {\n"
     "}\n";
 
 struct call {
@@ -146,6 +147,13 @@ static void open_fake_cuda(struct kl_backend **b, struct kl_error **err) {
     open_cuda(b, err);
 }
 
+static void open_metal(struct kl_backend **b, struct kl_error **err) {
+    const char *why = NULL;
+    setenv("KEEL_CACHE_DIR", kl_test_path("cache"), 1);
+    if (kl_metal_count(&why) < 1) fail_msg("no device of Metal: %s", why);
+    kl_metal_open(0, b, err);
+}
+
 static void open_empty(struct kl_backend **b, struct kl_error **err) {
     empty_open(0, b, err);
 }
@@ -159,6 +167,7 @@ static const struct row {
     {"opencl", WORKS | PROGRAMS | COMPILES, open_opencl},
     {"fake_cuda", WORKS | PROGRAMS, open_fake_cuda},
     {"cuda", WORKS | PROGRAMS | COMPILES, open_cuda},
+    {"metal", WORKS | PROGRAMS | COMPILES, open_metal},
     {"empty", EMPTY | PROGRAMS, open_empty},
 };
 

@@ -226,7 +226,7 @@ static void commands_are_prepared(void **state) {
     free_block(p, 4);
 }
 
-static const char with_mistake[] = "KERNEL(k)(u32 n) {\n    MISTAKE;\n}\n";
+static const char with_mistake[] = "KERNEL(k)(PARAM(u32, n)) {\n    MISTAKE;\n}\n";
 
 static void kernels_that_do_not_compile_are_named(void **state) {
     struct call bad, absent, good;
@@ -292,7 +292,7 @@ static void a_submission_may_be_refused(void **state) {
  * submitted. */
 static void allocations_of_a_submission_may_fail(void **state) {
     enum { WAITS = 20 };
-    static const char fresh[] = "KERNEL(nothing)(u32 n) {\n    (void)n;\n}\n";
+    static const char fresh[] = "KERNEL(nothing)(PARAM(u32, n)) {\n    (void)n;\n}\n";
     void *p = new_block(N * 4), *q = new_queue(), *e[WAITS];
     struct commands s;
     struct call c, of_fresh;

@@ -1,6 +1,7 @@
 /* test_complex_special.c - complex functions of infinite, huge and NaN parts: the table of
  * docs/numerics.md on every variant of the CPU's kernels and on a device (on_device.h), and the
  * device against the CPU over all pairs of such parts. */
+#include "ops/support/no_f64.h"
 #include "ops/support/on_device.h"
 
 #include <ctype.h>
@@ -118,6 +119,17 @@ static void run(const struct function *f, const float *in, int n, struct kl_stre
     kl_array_release(keep);
 }
 
+/* Whether a device without float64 may overflow, or take a denormal number for zero, on the way to
+ * the result (docs/numerics.md). */
+static bool is_far_out(const float *z, struct kl_stream *s) {
+    for (int k = 0; k < 2; k++) {
+        const float x = fabsf(z[k]);
+        if (isfinite(x) && x != 0 && (x > 40 || x < 1e-30F))
+            return s == gpu_stream && device_lacks_f64();
+    }
+    return false;
+}
+
 static void check_table(struct kl_stream *s, const char *where) {
     for (int k = 0; k < N_FUNCTIONS; k++) {
         struct row rows[2 * MOST_ROWS];
@@ -133,6 +145,7 @@ static void check_table(struct kl_stream *s, const char *where) {
             const struct row *r = &rows[i];
             /* The sign of a NaN does not count. */
             bool open = isnan(r->im);
+            if (is_far_out(&in[2 * i], s)) continue;
             if (!as_wanted(out[2 * i], r->want[0], false) ||
                 (!real && !as_wanted(out[2 * i + 1], r->want[1], open && i % 2)))
                 fail_msg("%s of %g:%g on %s is %g:%g, not %s%g:%s%g", functions[k].name,
@@ -188,7 +201,7 @@ static void all_pairs_on_the_device(void **state) {
         run(&functions[k], in, N_PAIRS, cpu_stream, want);
         run(&functions[k], in, N_PAIRS, gpu_stream, got);
         for (int i = 0; i < N_PAIRS; i++)
-            if (!agree(&got[2 * i], &want[2 * i]))
+            if (!is_far_out(&in[2 * i], gpu_stream) && !agree(&got[2 * i], &want[2 * i]))
                 fail_msg("%s of %g:%g on %s is %.9g:%.9g, on the CPU %.9g:%.9g", functions[k].name,
                          (double)in[2 * i], (double)in[2 * i + 1], device_name(),
                          (double)got[2 * i], (double)got[2 * i + 1], (double)want[2 * i],
@@ -274,6 +287,8 @@ static void pairs_of_two_operands_on_the_device(void **state) {
         for (int64_t k = 0; k < x->t.size; k++) {
             const int64_t i = k / per;
             if (agree(&got[2 * k], &want[2 * k])) continue;
+            if (is_far_out(&in[0][2 * i], gpu_stream) || is_far_out(&in[1][2 * i], gpu_stream))
+                continue;
             if (bad++ < 3)
                 print_error("%s of %g:%g and %g:%g on %s is %.9g:%.9g, on the CPU %.9g:%.9g\n",
                             pairs[f].name, (double)in[0][2 * i], (double)in[0][2 * i + 1],

@@ -3,6 +3,7 @@
  * intermediate results stay alive, and groups whose kernels once did not compile. */
 #include "ops/support/operations.h"
 #include "ops/support/rows.h"
+#include "ops/support/no_f64.h"
 #include "ops/support/on_device.h"
 
 enum { LEAVES = 6, MOST_STEPS = 30, MOST_NODES = LEAVES + MOST_STEPS };
@@ -113,9 +114,14 @@ static int apply(const struct node *d, struct kl_array **out, struct kl_array *c
     return binaries[d->which - N_UNARY].build(out, v[d->a], v[d->b], s, err);
 }
 
+static enum kl_dtype any_dtype(uint32_t *seed) {
+    enum kl_dtype t = (enum kl_dtype)(next_random(seed) % KL_N_DTYPES);
+    return t == KL_F64 && device_lacks_f64() ? KL_F32 : t;
+}
+
 static struct kl_array *leaf_of(struct graph *g, int i, uint32_t *seed) {
     static const int row[] = {1};
-    enum kl_dtype t = (enum kl_dtype)(next_random(seed) % KL_N_DTYPES);
+    enum kl_dtype t = any_dtype(seed);
     g->node[i] = (struct node){.kind = LEAF, .dtype = t};
     if (i == 0) return special_bits(t, 1, row, next_random(seed));
     if (i == 1) return special_bits(t, 1, g->dims + g->n_dims - 1, next_random(seed));
@@ -144,7 +150,7 @@ static void plan_of(struct graph *g, uint32_t number) {
         d->b = (int)(next_random(&seed) % (uint32_t)g->n);
         d->c = (int)(next_random(&seed) % (uint32_t)g->n);
         d->which = (int)(next_random(&seed) % (N_UNARY + N_BINARY));
-        d->dtype = (enum kl_dtype)(next_random(&seed) % KL_N_DTYPES);
+        d->dtype = any_dtype(&seed);
         uint32_t kind = next_random(&seed) % 10;
         d->kind = kind == 0 ? CAST : kind == 1 ? WHERE : OPERATION;
         d->kept = next_random(&seed) % (uint32_t)kept_of == 0 || g->n == n_nodes - 1;

@@ -1,6 +1,7 @@
 /* test_numerics.c - docs/numerics.md, line by line, on the CPU and on a device (on_device.h). A row
  * gives the operands and the result as text: numbers as C writes them, "inf", "nan", "-0", complex
  * numbers as re:im. */
+#include "ops/support/no_f64.h"
 #include "ops/support/on_device.h"
 
 #include <ctype.h>
@@ -455,6 +456,10 @@ static void check_row(const struct row *r, struct kl_array *out, struct kl_strea
              kl_dtype_name(r->dtype), r->a, r->b ? r->b : "nothing",
              s == cpu_stream ? "the CPU" : device_name());
     assert_int_equal(out->t.dtype, t);
+    if (s == gpu_stream && refused_for_f64(out)) {
+        kl_array_release(out);
+        return;
+    }
     const char *got = read_elements(out, s, &keep, what);
     int n = parse(r->want, t, want);
     assert_int_equal(out->t.size, n);
@@ -507,7 +512,8 @@ static void sums_are_within_the_bound(void **state) {
                 sum += y;
                 magnitudes += fabs(y);
             }
-            for (size_t k = 0; k < 2; k++) {
+            const size_t n_streams = t == KL_F64 && device_lacks_f64() ? 1 : 2;
+            for (size_t k = 0; k < n_streams; k++) {
                 struct kl_array *x, *y, *keep;
                 OK(kl_array_new_data(&x, v, t, 1, &n, &err));
                 OK(kl_sum(&y, x, false, streams[k], &err));

@@ -287,8 +287,8 @@ char *kl_fused_source(void *ctx) {
     const struct kl_fused_group *g = p->g;
     struct text t = {0};
     put_library(&t, g);
-    put(&t, "KERNEL(map)(i64 n");
-    if (p->has_space) put(&t, ", struct space s");
+    put(&t, "KERNEL(map)(PARAM(i64, n)");
+    if (p->has_space) put(&t, ", PARAM(struct space, s)");
     for (int k = 0; k < g->n_leaves; k++) put(&t, ", PTR(from_%d)", k);
     for (int k = 0; k < g->n_steps; k++)
         if (g->step[k].stored) put(&t, ", PTR(to_%d)", k);
@@ -322,7 +322,7 @@ char *kl_feed_source(void *ctx) {
     put_library(&t, g);
     put(&t, "#define FED_PARAMS ");
     for (int k = 0; k < g->n_leaves; k++) put(&t, ", PTR(from_%d)", k);
-    put(&t, "%s\n#define FED_ARGS ", p->has_space ? ", struct space fed" : "");
+    put(&t, "%s\n#define FED_ARGS ", p->has_space ? ", PARAM(struct space, fed)" : "");
     for (int k = 0; k < g->n_leaves; k++)
         put(&t, ", AT(const %s, from_%d)", type_of(g->leaf[k].arg->dtype), k);
     put(&t, "%s\n", p->has_space ? ", fed" : "");

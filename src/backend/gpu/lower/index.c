@@ -67,9 +67,7 @@ static char *source(void *ctx) {
         for (int k = 0; k < (v->n_index || what == 2 ? v->n_index : 1); k++) {
             const char *comma = k ? ", " : "";
             if (what == 0) n += (size_t)snprintf(head + n, room - n, "%sPTR(index_%d)", comma, k);
-            if (what == 1)
-                n += (size_t)snprintf(head + n, room - n, "%sindex_%d_base, index_%d_at", comma, k,
-                                      k);
+            if (what == 1) n += (size_t)snprintf(head + n, room - n, "%sPASS(index_%d)", comma, k);
             if (what == 2)
                 n += (size_t)snprintf(head + n, room - n, " f(%d, %s, index_%d)", k,
                                       kl_dialect_type(v->index_dtype[k]), k);

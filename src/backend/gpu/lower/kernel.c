@@ -50,6 +50,9 @@ static int check_device(struct kl_emit *e, const struct kl_kernel_desc *d, uint3
     if (d->is_cuda && !p->compiles_cuda)
         return kl_fail(e->err, KL_EUNSUPPORTED,
                        "kernel '%s' is CUDA source, and this device is not one of CUDA", d->name);
+    if (d->is_metal && !p->compiles_metal)
+        return kl_fail(e->err, KL_EUNSUPPORTED,
+                       "kernel '%s' is Metal source, and this device is not one of Metal", d->name);
     if (d->uses_f64 && !p->has_f64)
         return kl_fail(e->err, KL_EUNSUPPORTED, "kernel '%s': this device has no float64", d->name);
     if (d->raises && !p->has_atomic64)
@@ -198,7 +201,7 @@ int kl_lower_kernel(struct kl_emit *e, const struct kl_command *c) {
         .entry = d->entry,
         .program_bytes = d->program_bytes,
         .library = kl_source_kernel,
-        .bare = d->is_cuda,
+        .bare = d->is_cuda || d->is_metal,
         .local = {(uint32_t)d->group[0], (uint32_t)d->group[1], (uint32_t)d->group[2]},
         .shared_bytes = d->shared_bytes};
     struct kl_karg args[KL_MAX_KARGS];
