@@ -306,7 +306,7 @@ static int set_default(enum kl_device_type type, int index, struct kl_error **er
 
 int kl_device_set_default(enum kl_device_type type, int index, struct kl_error **err) {
     KL_TRY(set_default(type, index, err));
-    /* "The GPU" is GPU 0 in every process: which one that is among several processes is not said. */
+    /* "The GPU" is GPU 0 in every process: which of several is meant is not said. */
     if (type != KL_GPU || index > 0) atomic_store(&dev.told, true);
     return KL_OK;
 }

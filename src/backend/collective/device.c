@@ -175,8 +175,8 @@ static void set_connector(struct kl_device_lane *l, struct kl_stream *connector)
     kl_progress_unlock();
 }
 
-/* Makes the streams of a lane and its words at first use. mine: the stream that the lane in line gets
- * instead of one of its own; NULL for others. */
+/* Makes the streams of a lane and its words at first use. mine: the stream that the lane in line
+ * gets instead of one of its own; NULL for others. */
 static int lane_open(struct kl_group *g, struct kl_device_lane *l, struct kl_stream *mine,
                      struct kl_error **err) {
     struct kl_memory *m = g->device->backend->memory;
@@ -187,7 +187,8 @@ static int lane_open(struct kl_group *g, struct kl_device_lane *l, struct kl_str
     kl_mutex_lock(&g->mu);
     if (!atomic_load(&l->stream)) {
         if (!s) rc = kl_collective_host.stream_new(&s, g->device->backend, true, err);
-        if (!rc && !l->connector) rc = kl_collective_host.stream_new(&connector, &kl_collective_backend, false, err);
+        if (!rc && !l->connector)
+            rc = kl_collective_host.stream_new(&connector, &kl_collective_backend, false, err);
         if (!rc && !l->words) rc = m->take(m, sizeof zeros, NULL, &l->words, err);
         if (!rc) rc = m->write(m, l->words->ptr, 0, zeros, sizeof zeros, err);
         if (!rc) {
@@ -231,7 +232,7 @@ int kl_device_prepare(struct kl_task *t, struct kl_group *g, struct kl_stream *u
     p->lane_number = kl_lane_of(t->op, params->peer);
     struct kl_device_lane *in_line = &g->device->lanes[lane_in_line(g)];
     if (p->lane_number == KL_LANE_ALL && spare_bytes(b) <= MOST_IN_LINE) {
-        /* The first stream with such an operation has the lane; those of others run as large ones. */
+        /* The first stream with such an operation has the lane; others take that of large ones. */
         if (lane_open(g, in_line, user, err)) {
             part_ops.drop(b);
             return KL_ENOMEM;
@@ -416,9 +417,8 @@ static int make_id(struct kl_group *g, int lane, char *id, struct kl_error **err
     const bool of_all = lane == KL_LANE_ALL || lane == lane_in_line(g);
     const int peer = (lane - 1) / 2;
     /* The lane as the receiver of values counts it. */
-    const struct kl_control_message m = {.kind = KL_CONTROL_COMM,
-                                         .group = g->id,
-                                         .lane = of_all ? lane : kl_lane_receive(g->rank)};
+    const struct kl_control_message m = {
+        .kind = KL_CONTROL_COMM, .group = g->id, .lane = of_all ? lane : kl_lane_receive(g->rank)};
     KL_TRY(kl_gpu_comm_id(g->device->backend, id, err));
     to_hex(text, id);
     for (int i = 0; i < g->size; i++)
@@ -483,7 +483,8 @@ int kl_device_connect(struct kl_group *g, struct kl_error **err) {
         if (g->broken) rc = kl_fail_with(err, kl_error_retain(g->broken));
         kl_progress_unlock();
         kl_progress_wake();
-        if (left && !rc && !kl_progress_poll()) nanosleep(&(const struct timespec){0, 100000}, NULL);
+        if (left && !rc && !kl_progress_poll())
+            nanosleep(&(const struct timespec){0, 100000}, NULL);
     } while (left && !rc);
     return rc;
 }

@@ -1,15 +1,15 @@
 /* tiles_neon_bf16.c - see tiles_neon_bf16.h. */
 #include "backend/cpu/product/tiles_neon_bf16.h"
 
-#if defined __aarch64__ && defined __linux__ && defined __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
+#if defined __aarch64__ && defined __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
 #include <arm_neon.h>
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
+
+#include "base/platform/processors.h"
 
 enum { PAIRS = KL_BFMMLA_LINES / 2 };
 
 bool kl_bfmmla_there(void) {
-    return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0;
+    return kl_processors_have(KL_ARM_BF16);
 }
 
 static inline bfloat16x8_t pair_at(const uint16_t *from) {
