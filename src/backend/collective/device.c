@@ -7,6 +7,7 @@
 #include "backend/collective/device.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -23,6 +24,13 @@ enum {
 
 static int n_lanes(const struct kl_group *g) {
     return 2 * g->size + 2;
+}
+/* KEEL_DIST_IN_LINE=1: small operations of all ranks run on the user's stream, which saves two
+ * changes of streams. Later work of the stream then waits for the other ranks too, so
+ * all ranks must evaluate in the same order also what does not depend on each other. */
+static bool runs_in_line(void) {
+    const char *wanted = getenv("KEEL_DIST_IN_LINE");
+    return wanted && strcmp(wanted, "1") == 0;
 }
 /* The last lane: of all ranks, on the stream of the user to which it belongs. */
 static int lane_in_line(const struct kl_group *g) {
@@ -231,7 +239,7 @@ int kl_device_prepare(struct kl_task *t, struct kl_group *g, struct kl_stream *u
     kl_describe_for_device(b, t);
     p->lane_number = kl_lane_of(t->op, params->peer);
     struct kl_device_lane *in_line = &g->device->lanes[lane_in_line(g)];
-    if (p->lane_number == KL_LANE_ALL && spare_bytes(b) <= MOST_IN_LINE) {
+    if (runs_in_line() && p->lane_number == KL_LANE_ALL && spare_bytes(b) <= MOST_IN_LINE) {
         /* The first stream with such an operation has the lane; others take that of large ones. */
         if (lane_open(g, in_line, user, err)) {
             part_ops.drop(b);
@@ -464,7 +472,8 @@ static int advance_lane(struct kl_group *g, int lane, struct kl_error **err) {
 
 /* The lanes of a pair with itself are never connected. */
 static bool connects_at_once(const struct kl_group *g, int lane) {
-    if (lane == KL_LANE_ALL || lane == lane_in_line(g)) return true;
+    if (lane == KL_LANE_ALL) return true;
+    if (lane == lane_in_line(g)) return runs_in_line();
     return g->size <= MOST_PAIRED && (lane - 1) / 2 != g->rank;
 }
 
