@@ -1,7 +1,11 @@
 /* self.h - what the tests ask a system for, and the library does not: the program that runs, and a
  * process that is bound to one processor. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
+
+/* Whether a simulation stands for Metal: macOS has Metal itself. */
+extern const bool t_metal_is_simulated;
 
 /* Writes the path of the program that runs. Its length; 0: it is not known, or has no room. */
 size_t t_self(char *path, size_t room);

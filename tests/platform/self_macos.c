@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/sysctl.h>
 
+const bool t_metal_is_simulated = false;
+
 size_t t_self(char *path, size_t room) {
     uint32_t bytes = (uint32_t)room;
     if (_NSGetExecutablePath(path, &bytes)) path[0] = 0;

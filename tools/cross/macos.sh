@@ -172,8 +172,8 @@ syntax() { # CPU
         echo "$made/made/kernels.c"
     } >"$made/syntax.src"
     find src/api -name '*.c' ! -name '*_linux.c' >"$made/syntax.api"
-    # Of the tests those that ask a system for something; `build` compiles them all.
-    find src/backend/sim tests bench/platform -name '*.c' ! -name '*_linux.c' -print0 |
+    # Of the tests those that ask a system for something; `build` compiles them all. macOS needs no simulation of Metal.
+    find src/backend/sim tests bench/platform -name '*.c' ! -name '*_linux.c' ! -path 'tests/backend/metal/sim_*' -print0 |
         xargs -0 grep -lE '^#[ ]*include <(sys/(mman|socket|resource|sysctl|un|utsname|stat)|net|arpa/|mach|sched|spawn|libgen|glob|dirent|crt_externs)' >"$made/syntax.tests"
     find python/src -name '*.c' ! -name '*_linux.c' >"$made/syntax.python"
     : >"$log"

@@ -11,6 +11,7 @@
 #include "backend/opencl/opencl_internal.h"
 #include "base/exit_gate.h"
 #include "base/fork_locks.h"
+#include "base/platform/libraries.h"
 
 enum { MAX_DEVICES = 8, MAX_PLATFORMS = 16, MAX_PER_PLATFORM = 32, SHARE_FROM = 64 << 10 };
 
@@ -102,9 +103,12 @@ static const char *look(void) {
     cl_platform_id platforms[MAX_PLATFORMS];
     cl_uint n = 0;
     cl_int status = kl_cl.clGetPlatformIDs(MAX_PLATFORMS, platforms, &n);
-    if (status == CL_PLATFORM_NOT_FOUND_KHR || (status == CL_SUCCESS && n == 0))
-        return "OpenCL's library is here, but no driver is installed for it (Debian: apt install "
-               "mesa-opencl-icd or intel-opencl-icd for GPUs, pocl-opencl-icd for processors)";
+    if (status == CL_PLATFORM_NOT_FOUND_KHR || (status == CL_SUCCESS && n == 0)) {
+        snprintf(found.text, sizeof found.text,
+                 "OpenCL's library is here, but no driver is installed for it (%s)",
+                 kl_install_opencl_driver);
+        return found.text;
+    }
     if (status) {
         snprintf(found.text, sizeof found.text, "clGetPlatformIDs failed with %d (%s)", (int)status,
                  kl_opencl_status_text(status));

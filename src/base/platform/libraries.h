@@ -12,3 +12,4 @@ void *kl_library_open_with(const char *variable, const char *name);
 
 /* For messages: what to type. */
 extern const char kl_install_zip[], kl_install_mpi[], kl_install_opencl[];
+extern const char kl_install_opencl_driver[]; /* where OpenCL's loader is there */

@@ -30,6 +30,9 @@ const char kl_install_mpi[] = "libmpi.so.40 of Open MPI, libmpich.so.12 of MPICH
 const char kl_install_opencl[] =
     "Debian: apt install ocl-icd-libopencl1, and a driver: mesa-opencl-icd, intel-opencl-icd or "
     "pocl-opencl-icd";
+const char kl_install_opencl_driver[] =
+    "Debian: apt install mesa-opencl-icd or intel-opencl-icd for "
+    "GPUs, pocl-opencl-icd for processors";
 
 /* Other threads may read the environment meanwhile: so it is not changed, but another one, which
  * stays in memory, takes its place. */

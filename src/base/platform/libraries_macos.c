@@ -31,6 +31,7 @@ const char kl_install_zip[] = "brew install libzip";
 const char kl_install_mpi[] =
     "libmpi.40.dylib of Open MPI, libmpi.12.dylib of MPICH; brew install open-mpi or mpich";
 const char kl_install_opencl[] = "brew install opencl-icd-loader, and a driver: brew install pocl";
+const char kl_install_opencl_driver[] = "brew install pocl, for processors";
 
 /* Its threads, and what they run when they end, are of this library: it stays loaded when a program
  * closes it, as the linker has it stay on Linux. */

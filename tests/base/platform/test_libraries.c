@@ -14,8 +14,9 @@ static void every_list_has_names(void **state) {
         for (const char *const *name = lists[i]; *name; name++) assert_true(strlen(*name) > 3);
     }
     assert_true(strlen(kl_library_opencl) > 3);
-    const char *const installs[] = {kl_install_zip, kl_install_mpi, kl_install_opencl};
-    for (int i = 0; i < 3; i++) assert_non_null(strstr(installs[i], " install "));
+    const char *const installs[] = {kl_install_zip, kl_install_mpi, kl_install_opencl,
+                                    kl_install_opencl_driver};
+    for (int i = 0; i < 4; i++) assert_non_null(strstr(installs[i], " install "));
 }
 
 static void the_environment_is_as_before(void **state) {
