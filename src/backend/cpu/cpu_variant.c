@@ -7,6 +7,7 @@
 #include "backend/cpu/product/tiles_amx.h"
 #include "backend/cpu/product/tiles_avx512.h"
 #include "backend/cpu/product/tiles_neon_bf16.h"
+#include "backend/cpu/quantized/quantized_neon_dot.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "base/platform/processors.h"
 
@@ -23,7 +24,8 @@ kl_cpu_fusion_fn kl_cpu_variant_run_fusion_v4;
 
 /* The narrowest first. A CPU that can run a variant can run all before it, but for bf16. The names
  * are the levels of the x86-64 psABI; bf16 is v4 with vdpbf16ps, amx is v4 with the tile
- * registers. On ARM base has NEON, and bf16 is base with BFMMLA. */
+ * registers. On ARM base has NEON, dot is base with SDOT for packed
+ * products, and bf16 is that with BFMMLA. */
 static const struct {
     const char *name;
     kernel_of_fn *kernel_of;
@@ -39,6 +41,7 @@ static const struct {
     {"amx", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_fusion_v4},
 #endif
 #ifdef __aarch64__
+    {"dot", kl_cpu_variant_kernel, kl_cpu_variant_run_fusion},
     {"bf16", kl_cpu_variant_kernel, kl_cpu_variant_run_fusion},
 #endif
 };
@@ -46,12 +49,12 @@ static const struct {
 /* Where tile registers are not there, the widest variant is the default: bf16 only if it is
  * faster. */
 static bool bf16_runs(void) {
-    if (kl_bfmmla_there()) return true;
+    if (kl_bfmmla_there()) return true; /* such a processor has SDOT */
     return kl_bf16_there() && (kl_bf16_is_fast() || kl_amx_there());
 }
 
 int kl_cpu_n_variants(void) {
-    int n = 1 + kl_bfmmla_there();
+    int n = 1 + kl_sdot_there() + (kl_sdot_there() && kl_bfmmla_there());
 #if defined KL_HAS_V3 || defined KL_HAS_V4
     __builtin_cpu_init();
     bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -102,6 +105,10 @@ void kl_cpu_run_fusion(const struct kl_cpu_step *steps, int n, kl_parallel_for *
 
 bool kl_cpu_uses_amx(void) {
     return strcmp(kl_cpu_variant_name(kl_cpu_variant()), "amx") == 0;
+}
+
+bool kl_cpu_uses_dot(void) {
+    return kl_sdot_there() && kl_cpu_variant() > 0;
 }
 
 bool kl_cpu_uses_bf16(void) {

@@ -97,7 +97,7 @@ static void multiply(struct kl_qmm *q) {
         for (int64_t b = 0; b < q->batches; b++) kl_qmm_many_rows(q, b, &alone);
         return;
     }
-    kl_qmm_few_rows(q, &alone);
+    if (!kl_qmm_few_dot(q, &alone)) kl_qmm_few_rows(q, &alone);
 }
 
 int kl_cpu_quantized_matmul(struct kl_launch *l) {

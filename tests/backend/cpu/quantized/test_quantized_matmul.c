@@ -136,6 +136,49 @@ static void many_rows(void **state) {
     kl_cpu_use_variant(-1);
 }
 
+/* Few rows in every variant: near the product, with the same bits for any order of tasks; also
+ * where a row has an infinity, NaN, or a group of numbers so small that SDOT cannot split them. */
+static void few_rows(void **state) {
+    static const struct kl_quant_format formats[] = {
+        {KL_QUANT_AFFINE, 64, 4}, {KL_QUANT_AFFINE, 32, 4},  {KL_QUANT_AFFINE, 128, 4},
+        {KL_QUANT_AFFINE, 32, 8}, {KL_QUANT_AFFINE, 128, 8}, {KL_QUANT_AFFINE, 64, 2}};
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F16};
+    static const int rows[] = {1, 2, 5, 8};
+    static const float special[] = {0, INFINITY, NAN, 0x1p-100F};
+    for (int i = 0; i < kl_cpu_n_variants() * 6 * 3 * 4; i++) {
+        const int kind = i / 72, far = i % 2 ? 3 : 0;
+        struct example e = {
+            .rows = rows[i % 4], .f = formats[i / 12 % 6], .dtype = dtypes[i / 4 % 3]};
+        e.depth = e.f.group_size == 32 ? 1120 : 640;
+        kl_cpu_use_variant(kind);
+        make(&e, far);
+        /* A group of zeros, and one whose numbers are far apart. */
+        for (int k = 0; k < 128; k++) put(e.x, e.dtype, k, 0);
+        put(e.x, e.dtype, 200, 1000);
+        const size_t item = kl_dtype_size(e.dtype), bytes = (size_t)(e.rows * COLS) * item;
+        void *again = malloc(bytes);
+        struct operand out;
+        run(&e, &e.in[0], &e.result, true);
+        expect_near(&e, far);
+        run(&e, &e.in[0], dense(&out, again, e.dtype, DIMS(e.rows, COLS)), false);
+        if (memcmp(again, e.out, bytes) != 0) fail_msg("case %d: other bits in another order", i);
+        for (int k = 1; k < 4; k++) {
+            if (e.dtype == KL_F16 && k == 3) continue; /* it is 0 there */
+            for (int j = 0; j < 128; j++) put(e.x, e.dtype, j, j == 70 || k == 3 ? special[k] : 0);
+            run(&e, &e.in[0], &e.result, true);
+            for (int c = 0; c < COLS; c++) {
+                const double got = at(e.out, e.dtype, c);
+                if (k < 3 ? isfinite(got) : !isfinite(got))
+                    fail_msg("case %d, with %g: %g in column %d", i, (double)special[k], got, c);
+            }
+            if (k == 3) expect_near(&e, far);
+        }
+        free(again);
+        drop(&e);
+    }
+    kl_cpu_use_variant(-1);
+}
+
 /* Infinities, NaN and numbers so small or large that tile registers cannot split them: the elements
  * of their rows are what other variants make of them, and other rows are near the exact product. */
 static void special_values(void **state) {
@@ -205,7 +248,8 @@ static void no_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_rows), cmocka_unit_test(special_values), cmocka_unit_test(no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(many_rows), cmocka_unit_test(few_rows),
+                                       cmocka_unit_test(special_values),
+                                       cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
