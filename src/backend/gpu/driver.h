@@ -261,6 +261,7 @@ struct kl_driver {
     /* The work-items of a group run as a loop, so each gets more work (kernels/index.kl). */
     bool on_processor;
     uint32_t subgroup; /* work-items that run in step (a sub-group); 1 when unknown */
+    int max_args;      /* of one launch; 0: as many as lower/ makes */
     bool has_f64;      /* without it operations on float64 are refused */
     bool has_atomic64; /* the device has 64-bit compare-and-swap */
     /* The device adds four float32 to memory at once, each atomically

@@ -2,7 +2,6 @@
  * folder, to a library, which is kept by the hash of its source in $KEEL_CACHE_DIR/metal-sim. Which
  * kernels and variables the source has is read from its preprocessed text. */
 #include <dlfcn.h>
-#include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,22 +143,21 @@ static void read_text(struct sim_program *p, const char *text) {
     }
 }
 
-/* The shared arrays that a kernel declares are variables of its function in the object. */
-static void read_object(struct sim_program *p, const char *object) {
-    const Elf64_Ehdr *h = (const void *)object;
-    const Elf64_Shdr *sections = (const void *)(object + h->e_shoff);
-    for (int i = 0; i < h->e_shnum; i++) {
-        if (sections[i].sh_type != SHT_SYMTAB) continue;
-        const Elf64_Sym *symbols = (const void *)(object + sections[i].sh_offset);
-        const char *names = object + sections[sections[i].sh_link].sh_offset;
-        for (size_t k = 0; k < sections[i].sh_size / sizeof *symbols; k++)
+/* The shared arrays that a kernel declares are variables of its function: of each symbol nm writes
+ * address, size, kind and name. */
+static void read_symbols(struct sim_program *p, const char *text) {
+    for (const char *line = text; line && *line; line = strchr(line, '\n') + 1) {
+        unsigned long address, size;
+        char kind, name[256];
+        if (sscanf(line, "%lx %lx %c %255s", &address, &size, &kind, name) == 4)
             for (int q = 0; q < p->n_kernels; q++) {
                 char prefix[128];
                 snprintf(prefix, sizeof prefix, "_ZZ%zu%sE", strlen(p->kernels[q].name),
                          p->kernels[q].name);
-                if (strncmp(names + symbols[k].st_name, prefix, strlen(prefix)) == 0)
-                    p->kernels[q].static_shared += (symbols[k].st_size + 15) / 16 * 16;
+                if (strncmp(name, prefix, strlen(prefix)) == 0)
+                    p->kernels[q].static_shared += (size + 15) / 16 * 16;
             }
+        if (!strchr(line, '\n')) break;
     }
 }
 
@@ -180,6 +178,8 @@ static bool command(const char *line, const char *log_path, char **log) {
     return false;
 }
 
+static const char *const ends[] = {"i", "symbols", "so"};
+
 static bool make(const char *base, const char *temporary, const char *source, char **log) {
     char path[600], out[600], messages[600], line[4096];
     Dl_info self;
@@ -193,11 +193,12 @@ static bool make(const char *base, const char *temporary, const char *source, ch
     snprintf(line, sizeof line,
              "exec 2>'%s'; clang %s -isystem '%s' -E -P '%s' -o '%s.i' && "
              "clang %s -isystem '%s' -c '%s' -o '%s.o' && "
-             "clang -shared -Wl,-z,now '%s.o' '%s' -lm -o '%s.so'",
+             "nm -S '%s.o' >'%s.symbols' && ld -shared -z now '%s.o' '%s' -lm -o '%s.so'; "
+             "status=$?; rm -f '%s.o'; exit $status",
              messages, flags, KEEL_METAL_SIM_HEADERS, path, temporary, flags,
-             KEEL_METAL_SIM_HEADERS, path, temporary, temporary, self.dli_fname, temporary);
+             KEEL_METAL_SIM_HEADERS, path, temporary, temporary, temporary, temporary,
+             self.dli_fname, temporary, temporary);
     bool well = command(line, messages, log);
-    static const char *const ends[] = {"i", "o", "so"};
     for (int i = 0; i < 3 && well; i++) {
         snprintf(path, sizeof path, "%s.%s", temporary, ends[i]);
         snprintf(out, sizeof out, "%s.%s", base, ends[i]);
@@ -207,6 +208,17 @@ static bool make(const char *base, const char *temporary, const char *source, ch
     unlink(path);
     unlink(messages);
     return well;
+}
+
+/* Whether all files of a compiled source are there; the library comes last. */
+static bool is_whole(const char *base) {
+    char path[600];
+    bool whole = true;
+    for (int i = 0; i < 3 && whole; i++) {
+        snprintf(path, sizeof path, "%s.%s", base, ends[i]);
+        whole = access(path, R_OK) == 0;
+    }
+    return whole;
 }
 
 static bool find_symbols(struct sim_program *p, void *library) {
@@ -243,27 +255,27 @@ struct sim_program *sim_compile(const char *source, char **log) {
     pthread_mutex_init(&p->mu, NULL);
     *log = NULL;
     pthread_mutex_lock(&mu);
-    bool well = access(path, R_OK) == 0 || make(base, temporary, source, log);
+    bool well = is_whole(base) || make(base, temporary, source, log);
     pthread_mutex_unlock(&mu);
     void *library = well ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (well && !library) *log = strdup(dlerror());
-    char *text = NULL, *object = NULL;
+    char *text = NULL, *symbols = NULL;
     if (library) {
         snprintf(path, sizeof path, "%s.i", base);
         text = read_file(path, &n);
-        snprintf(path, sizeof path, "%s.o", base);
-        object = read_file(path, &n);
-        if (text && object) {
+        snprintf(path, sizeof path, "%s.symbols", base);
+        symbols = read_file(path, &n);
+        if (text && symbols) {
             read_text(p, text);
-            read_object(p, object);
+            read_symbols(p, symbols);
         }
-        if (!text || !object || !find_symbols(p, library)) {
+        if (!text || !symbols || !find_symbols(p, library)) {
             *log = strdup("the library lacks what its source has");
             library = NULL;
         }
     }
     free(text);
-    free(object);
+    free(symbols);
     if (library) return p;
     free(p);
     return NULL;

@@ -178,6 +178,15 @@ static void limits_of_arguments(int unused) {
     void *q = new_queue();
     struct kl_karg args[33];
     for (int i = 0; i < 33; i++) args[i] = KL_KARG_PTR(NULL, 4);
+    /* Before a submission such a command fails alone. */
+    struct call c;
+    size_t bytes;
+    count(&c, NULL, 0, 4);
+    assert_int_equal(drv->max_args, 31);
+    drv->max_args = 2;
+    ILL(prepare(&c, &bytes, &err), KL_EUNSUPPORTED,
+        "count: 3 arguments, of which this device takes 2");
+    drv->max_args = 31;
     void *module = NULL, *kernel = NULL;
     const char *source = "#include <metal_stdlib>\nusing namespace metal;\n"
                          "kernel void k(constant uint &n) {\n}\n";

@@ -44,6 +44,9 @@ static int launch(struct kl_emit *e, const struct kl_wanted *w, int64_t groups, 
         return kl_fail(e->err, KL_EUNSUPPORTED,
                        "%s: groups of %u work-items; this device takes %u of this kernel",
                        w->e.name, w->e.local, most);
+    if (e->driver->max_args && n_args > e->driver->max_args)
+        return kl_fail(e->err, KL_EUNSUPPORTED, "%s: %d arguments, of which this device takes %d",
+                       w->e.name, n_args, e->driver->max_args);
     if (e->dry || groups <= 0) return KL_OK;
     if (groups > INT32_MAX)
         return kl_fail(e->err, KL_EUNSUPPORTED, "%s: %lld work-groups, more than a device takes",
