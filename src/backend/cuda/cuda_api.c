@@ -108,6 +108,9 @@ static bool start_driver(const char *file) {
 static void load_driver(void) {
     const char *named = getenv("KEEL_CUDA_DRIVER");
     const char *file = named && *named ? named : "libcuda.so.1";
+    /* Else streams beyond the eighth share queues of the device with others, and wait for them:
+     * also for an exchange that another process has not begun. CUDA looks when it is initialised. */
+    (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         const char *reason = dlerror(), *colon = reason ? strstr(reason, ": ") : NULL;
@@ -575,6 +578,9 @@ static bool try_nccl(const char *file) {
 
 static void load_nccl(void) {
     const char *named = getenv("KEEL_NCCL");
+    /* All ways of exchanging are connected when a communicator is made: a way that is connected at
+     * its first use waits for the other processes then. */
+    (void)setenv("NCCL_RUNTIME_CONNECT", "0", 0);
     const struct library l = {{"libnccl.so.2", "libnccl.so"}, try_nccl};
     if ((named && *named ? try_nccl(named) : find_library(&l)) || nccl.why[0]) return;
     if (named && *named)

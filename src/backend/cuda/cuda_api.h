@@ -419,7 +419,6 @@ enum {
 /* Numbers of the ABI, the same as in nccl.h. */
 enum {
     KL_NCCL_SUCCESS = 0,
-    KL_NCCL_IN_PROGRESS = 7,
 
     KL_NCCL_I8 = 0,
     KL_NCCL_U8 = 1,

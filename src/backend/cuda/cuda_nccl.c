@@ -1,17 +1,23 @@
 /* cuda_nccl.c - communicators and exchanges between the GPUs of several processes, by NCCL.
  *
- * Communicators do not block: a call may go on in the background, and another thread can end what
- * is under way. An exchange and its words are one NCCL group, so that they are one kernel as far as
- * NCCL can. */
+ * A communicator is made by a thread of its own, which waits for the other processes, connects them
+ * and exchanges a few bytes, so that later exchanges only launch kernels. NCCL's communicators that
+ * do not block start a thread for each exchange, which takes a tenth of a millisecond. Another
+ * thread can end what waits in NCCL all the same. An exchange and its words are one NCCL group. */
 #include <sched.h>
 #include <string.h>
 
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
 
+enum { MAKING, MADE, FAILED };
 struct comm {
-    void *nccl;
-    _Atomic(int) n_users; /* threads that start an exchange */
+    void *nccl; /* valid when state is MADE */
+    struct kl_cuda *dev;
+    struct kl_nccl_id id;
+    int rank, size;
+    _Atomic(int) state, result; /* result: NCCL's, when state is FAILED */
+    _Atomic(int) n_users;       /* threads that start an exchange */
     _Atomic(bool) ends;
     struct comm *next; /* in the list of aborted ones */
 };
@@ -37,7 +43,7 @@ static const char *text_of(int result) {
 }
 
 static int check(struct kl_error **err, const char *call, int result) {
-    if (result == KL_NCCL_SUCCESS || result == KL_NCCL_IN_PROGRESS) return KL_OK;
+    if (result == KL_NCCL_SUCCESS) return KL_OK;
     return kl_fail(err, KL_EGROUP, "%s of NCCL failed: %s (%d)", call, text_of(result), result);
 }
 
@@ -67,27 +73,60 @@ int kl_cuda_comm_id(struct kl_driver *driver, char id[KL_COMM_ID_BYTES], struct 
     return KL_OK;
 }
 
-int kl_cuda_comm_new(struct kl_driver *driver, const char *id, int rank, int size, void **comm,
-                     struct kl_error **err) {
+/* Connects with all processes in the ways that exchanges use: with the other one of two also for
+ * values that go from one to the other. memory: 256 bytes. */
+static int warm_up(const struct kl_nccl_api *nccl, struct comm *c, char *memory, void *stream) {
+    int rc = nccl->AllReduce(memory, memory + 64, 1, KL_NCCL_I64, KL_NCCL_MIN, c->nccl, stream);
+    if (rc || c->size != 2) return rc;
+    if ((rc = nccl->GroupStart())) return rc;
+    rc = nccl->Send(memory, 1, KL_NCCL_I64, !c->rank, c->nccl, stream);
+    if (!rc) rc = nccl->Recv(memory + 128, 1, KL_NCCL_I64, !c->rank, c->nccl, stream);
+    const int end = nccl->GroupEnd();
+    return rc ? rc : end;
+}
+
+static int make_and_connect(struct comm *c) {
+    enum { OUT_OF_MEMORY = 1 /* a call of CUDA failed */ };
+    const struct kl_nccl_api *nccl = kl_nccl_api(NULL);
     struct kl_nccl_config config = {.size = sizeof config,
                                     .magic = KL_NCCL_MAGIC,
                                     .version = KL_NCCL_CONFIG_VERSION,
-                                    .blocking = 0,
+                                    .blocking = 1,
                                     .cga_cluster_size = KL_NCCL_UNSET,
                                     .min_ctas = KL_NCCL_UNSET,
                                     .max_ctas = KL_NCCL_UNSET,
                                     .split_share = KL_NCCL_UNSET};
-    struct kl_nccl_id address;
+    kl_cuda_address memory = 0;
+    void *stream = NULL;
+    if (kl_cuda_enter(c->dev, NULL) || kl_cuda_alloc(c->dev, 256, &memory, NULL))
+        return OUT_OF_MEMORY;
+    int rc = c->dev->api->StreamCreate(&stream, KL_CU_STREAM_IS_NON_BLOCKING) ? OUT_OF_MEMORY : 0;
+    if (!rc) rc = nccl->CommInit(&c->nccl, c->size, c->id, c->rank, &config);
+    if (!rc) rc = warm_up(nccl, c, (char *)(uintptr_t)memory, stream);
+    if (!rc && c->dev->api->StreamSynchronize(stream)) rc = OUT_OF_MEMORY;
+    if (stream) c->dev->api->StreamDestroy(stream);
+    (void)c->dev->api->MemFree(memory);
+    return rc;
+}
+
+static void make(void *arg) {
+    struct comm *c = arg;
+    const int rc = make_and_connect(c);
+    atomic_store(&c->result, rc);
+    atomic_store(&c->state, rc ? FAILED : MADE);
+}
+
+int kl_cuda_comm_new(struct kl_driver *driver, const char *id, int rank, int size, void **comm,
+                     struct kl_error **err) {
     struct comm *c = kl_calloc(1, sizeof *c);
     if (!c) return kl_fail_nomem(err);
-    memcpy(address.bytes, id, sizeof address.bytes);
-    int rc = kl_cuda_enter(kl_cuda_of(driver), err);
-    if (!rc)
-        rc = check(err, "ncclCommInitRankConfig",
-                   kl_nccl_api(NULL)->CommInit(&c->nccl, size, address, rank, &config));
-    if (rc) {
+    memcpy(c->id.bytes, id, sizeof c->id.bytes);
+    c->dev = kl_cuda_of(driver);
+    c->rank = rank;
+    c->size = size;
+    if (kl_thread_start(make, c, "keel-nccl")) {
         kl_free(c);
-        return rc;
+        return kl_fail(err, KL_ENOMEM, "the thread that connects GPUs could not be started");
     }
     *comm = c;
     return KL_OK;
@@ -95,33 +134,41 @@ int kl_cuda_comm_new(struct kl_driver *driver, const char *id, int rank, int siz
 
 int kl_cuda_comm_state(struct kl_driver *driver, void *comm, struct kl_error **err) {
     struct comm *c = comm;
-    int state = KL_NCCL_IN_PROGRESS;
-    KL_TRY(kl_cuda_enter(kl_cuda_of(driver), err));
-    KL_TRY(check(err, "ncclCommGetAsyncError", kl_nccl_api(NULL)->CommState(c->nccl, &state)));
-    KL_TRY(check(err, "a communicator", state));
-    return state == KL_NCCL_SUCCESS;
+    const int state = atomic_load(&c->state);
+    if (state == FAILED) return check(err, "making a communicator", atomic_load(&c->result));
+    return state == MADE;
+}
+
+static void destroy(void *arg) { /* waits for exchanges of this process, which are over */
+    struct comm *c = arg;
+    if (!kl_cuda_enter(c->dev, NULL)) (void)kl_nccl_api(NULL)->CommDestroy(c->nccl);
+    kl_free(c);
+}
+
+/* NCCL frees memory then, which waits for what runs on the device: perhaps for an exchange of
+ * another communicator that is still to be aborted. So each has a thread. */
+static void abort_it(void *arg) {
+    struct comm *c = arg;
+    /* A thread that is about to call NCCL sees `ends`; one that waits there is woken. */
+    for (int i = 0; i < 100000 && atomic_load(&c->n_users); i++) sched_yield();
+    if (!kl_cuda_enter(c->dev, NULL)) (void)kl_nccl_api(NULL)->CommAbort(c->nccl);
+    keep_aborted(c);
 }
 
 bool kl_cuda_comm_end(struct kl_driver *driver, void *comm, bool abort) {
-    const struct kl_nccl_api *nccl = kl_nccl_api(NULL);
     struct comm *c = comm;
-    int state = KL_NCCL_SUCCESS;
     if (kl_cuda_enter(kl_cuda_of(driver), NULL)) return true; /* it ends with the device */
-    if (!abort) {
-        const bool begun = atomic_exchange(&c->ends, true);
-        if (!begun && check(NULL, "", nccl->CommFinalize(c->nccl))) state = -1;
-        if (state == KL_NCCL_SUCCESS && nccl->CommState(c->nccl, &state)) state = -1;
-        if (state == KL_NCCL_IN_PROGRESS) return false;
-    }
-    if (!abort && state == KL_NCCL_SUCCESS) {
-        (void)nccl->CommDestroy(c->nccl);
-        kl_free(c);
+    atomic_store(&c->ends, true);
+    /* The thread that makes it may wait for a lost process for ever. */
+    if (atomic_load(&c->state) != MADE) {
+        keep_aborted(c);
         return true;
     }
-    atomic_store(&c->ends, true);
-    while (atomic_load(&c->n_users)) sched_yield();
-    (void)nccl->CommAbort(c->nccl);
-    keep_aborted(c);
+    if (!abort) {
+        if (kl_thread_start(destroy, c, "keel-nccl")) keep_aborted(c);
+        return true;
+    }
+    if (kl_thread_start(abort_it, c, "keel-nccl")) abort_it(c);
     return true;
 }
 
@@ -188,24 +235,11 @@ static int start_words(const struct kl_nccl_api *nccl, void *comm, void *stream,
 
 static int start(const struct kl_nccl_api *nccl, struct comm *c, void *stream,
                  const struct kl_transfer *t, struct kl_error **err) {
-    int state = KL_NCCL_IN_PROGRESS;
     KL_TRY(check(err, "ncclGroupStart", nccl->GroupStart()));
     int rc = check(err, "the exchange of values", start_values(nccl, c->nccl, stream, t));
     if (!rc) rc = check(err, "the exchange of words", start_words(nccl, c->nccl, stream, t));
-    if (rc) {
-        (void)nccl->GroupEnd();
-        return rc;
-    }
-    KL_TRY(check(err, "ncclGroupEnd", nccl->GroupEnd()));
-    /* The first exchange may go on in the background, to connect with the other processes.
-     * Later work of the stream must come after it. */
-    for (;;) {
-        KL_TRY(check(err, "ncclCommGetAsyncError", nccl->CommState(c->nccl, &state)));
-        if (state != KL_NCCL_IN_PROGRESS) return check(err, "an exchange", state);
-        if (atomic_load(&c->ends))
-            return kl_fail(err, KL_EGROUP, "the group was broken while an exchange began");
-        sched_yield();
-    }
+    const int end = nccl->GroupEnd();
+    return rc ? rc : check(err, "ncclGroupEnd", end);
 }
 
 int kl_cuda_exchange(struct kl_driver *driver, void *queue, void *comm, const struct kl_transfer *t,
