@@ -224,11 +224,18 @@ uint16_t sim_half_of_float(float x) {
     b += 0xfff + (b >> 13 & 1);
     return (uint16_t)(sign | (b - 0x38000000) >> 13);
 }
+/* Exact at multiples of a half. */
+static double sine_of_turns(double x) {
+    double half_turns = fmod(x, 2), a = fabs(half_turns), sign = half_turns < 0 ? -1 : 1;
+    if (a >= 1) a -= 1, sign = -sign;
+    if (a > 0.5) a = 1 - a;
+    return a == 0 ? copysign(0, x) : sign * sin(M_PI * a);
+}
 float sim_sinpi(float x) {
-    return (float)sin(M_PI * fmod(x, 2));
+    return (float)sine_of_turns(x);
 }
 float sim_cospi(float x) {
-    return (float)cos(M_PI * fmod(x, 2));
+    return (float)sine_of_turns(fabs(fmod(x, 2)) + 0.5);
 }
 
 /* ---- the groups ---- */
