@@ -108,8 +108,8 @@ static bool start_driver(const char *file) {
 static void load_driver(void) {
     const char *named = getenv("KEEL_CUDA_DRIVER");
     const char *file = named && *named ? named : "libcuda.so.1";
-    /* Else streams beyond the eighth share queues of the device with others, and wait for them:
-     * also for an exchange that another process has not begun. CUDA looks when it is initialised. */
+    /* Else streams beyond the eighth share queues of the device, and wait for each other: also for
+     * an exchange that another process has not begun. CUDA looks when it is initialised. */
     (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!library) {

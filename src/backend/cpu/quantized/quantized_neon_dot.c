@@ -33,7 +33,7 @@ FIXED void split_16(const float32x4_t *x, float per, int64_t at, int8_t *const *
     for (int d = KL_SDOT_DIGITS - 1; d >= 0; d--) {
         vst1q_s8(digits[d] + at, low_bytes(q));
 #pragma GCC unroll 4
-        for (int k = 0; d > 0 && k < 4; k++) q[k] = vrshrq_n_s32(q[k], 8);
+        for (int k = 0; k < 4; k++) q[k] = vrshrq_n_s32(q[k], 8); /* not read after the last */
     }
 }
 
