@@ -571,7 +571,7 @@ static bool try_nccl(const char *file) {
     if (!lacks && !nccl.api.GetVersion(&version) && version >= KL_NCCL_CONFIG_VERSION)
         return nccl.ok = true;
     snprintf(nccl.why, sizeof nccl.why, "%.128s has no %s: NCCL 2.18.3 or later is needed", file,
-             lacks ? lacks : "communicators that do not block");
+             lacks ? lacks : "configuration of that version");
     dlclose(library);
     return false;
 }

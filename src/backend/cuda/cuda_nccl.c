@@ -86,7 +86,7 @@ static int warm_up(const struct kl_nccl_api *nccl, struct comm *c, char *memory,
 }
 
 static int make_and_connect(struct comm *c) {
-    enum { OUT_OF_MEMORY = 1 /* a call of CUDA failed */ };
+    enum { CUDA_FAILED = 1 }; /* as NCCL says it */
     const struct kl_nccl_api *nccl = kl_nccl_api(NULL);
     struct kl_nccl_config config = {.size = sizeof config,
                                     .magic = KL_NCCL_MAGIC,
@@ -99,11 +99,11 @@ static int make_and_connect(struct comm *c) {
     kl_cuda_address memory = 0;
     void *stream = NULL;
     if (kl_cuda_enter(c->dev, NULL) || kl_cuda_alloc(c->dev, 256, &memory, NULL))
-        return OUT_OF_MEMORY;
-    int rc = c->dev->api->StreamCreate(&stream, KL_CU_STREAM_IS_NON_BLOCKING) ? OUT_OF_MEMORY : 0;
+        return CUDA_FAILED;
+    int rc = c->dev->api->StreamCreate(&stream, KL_CU_STREAM_IS_NON_BLOCKING) ? CUDA_FAILED : 0;
     if (!rc) rc = nccl->CommInit(&c->nccl, c->size, c->id, c->rank, &config);
     if (!rc) rc = warm_up(nccl, c, (char *)(uintptr_t)memory, stream);
-    if (!rc && c->dev->api->StreamSynchronize(stream)) rc = OUT_OF_MEMORY;
+    if (!rc && c->dev->api->StreamSynchronize(stream)) rc = CUDA_FAILED;
     if (stream) c->dev->api->StreamDestroy(stream);
     (void)c->dev->api->MemFree(memory);
     return rc;
