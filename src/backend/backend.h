@@ -71,6 +71,11 @@ struct kl_backend_ops {
      * parked. NULL: the backend never holds commands back. */
     void (*flush)(struct kl_backend *b, struct kl_queue *q);
 
+    /* Whether commands that are encoded must not be handed over yet: `flush` does nothing then, and
+     * no task of the queue may be launched. *w says for what they wait; afterwards the executor
+     * asks again. false: if they were held, they are handed over. NULL: never. */
+    bool (*holds)(struct kl_backend *b, struct kl_queue *q, struct kl_wait *w);
+
     /* A thread is about to wait for this queue: settles the command buffers that are complete. NULL
      * for the CPU. */
     void (*poll)(struct kl_backend *b, struct kl_queue *q);

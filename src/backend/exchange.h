@@ -49,9 +49,8 @@ enum kl_passage {
 /* An address of a communicator, made by one rank and told to the others. */
 enum { KL_COMM_ID_BYTES = 128 };
 
-/* The words of a lane in the device's memory: those of this rank, those of all, and whether the
- * lane's communicator was aborted, which the host writes before it does so. */
-enum { KL_WORD_ABORTED = 2 * KL_EXCHANGE_N_WORDS };
+/* The words of a lane in the device's memory: those of this rank, and those of all. */
+enum { KL_EXCHANGE_BYTES = 2 * KL_EXCHANGE_N_WORDS * sizeof(int64_t) };
 
 /* An exchange as a driver starts it: device addresses, `to` may be `from` where the kind allows it.
  * The words of this rank are at words; the combined ones, or those of the sender, come after them;
@@ -73,11 +72,18 @@ enum { KL_BROUGHT_WORDS = 1 + 2 * (KL_EXCHANGE_N_WORDS - 2) };
 #define KL_VERDICT_UNLIKE 0xfffffffeu
 
 struct kl_block;
+struct kl_wait;
 struct kl_device_part;
 struct kl_device_part_ops {
     /* The operation is about to be encoded. own: why this rank takes part without a value, or NULL;
      * borrowed. A failure is that of the operation, which is not encoded then. */
     int (*begin)(struct kl_device_part *p, struct kl_error *own, struct kl_error **err);
+    /* It is encoded, and everything before it in its queue is handed over. false: it must not be
+     * handed over yet, *w says for what it waits. true: the caller hands it over and calls started
+     * with *token. */
+    bool (*may_start)(struct kl_device_part *p, struct kl_wait *w, void **token);
+    /* It has been handed over, or refused; the part may be gone. */
+    void (*started)(void *token);
     /* It cannot be handed over, so other ranks must not wait for it. why: borrowed. */
     void (*refused)(struct kl_device_part *p, struct kl_error *why);
     /* It has run. own: as above, or why its input has failed; borrowed. false: ask again later,
@@ -104,10 +110,11 @@ struct kl_device_part {
     int64_t n;              /* elements of `as`, as in kl_transfer */
     int64_t what;           /* the word KL_WORD_WHAT */
     struct kl_block *spare; /* on the device: for taking part without a value */
-    void *comm;             /* the driver's; set by begin, as are number and words */
+    void *comm;             /* the driver's; set by begin, as are the next three */
     int64_t number;         /* of the group's exchanges */
-    void *words;            /* device memory, KL_WORD_ABORTED + 1 int64 */
-    bool in_line;           /* it runs on the user's stream, among the other operations there */
-    bool failed;            /* set by the device: it takes part without a value */
-    struct kl_error *own;   /* set by the device: why, where that is no failed input; owned */
+    void *words;            /* device memory of KL_EXCHANGE_BYTES */
+    void *aborted;        /* an int64 that is not 0 once the communicator is about to be aborted */
+    bool in_line;         /* it runs on the user's stream, among the other operations there */
+    bool failed;          /* set by the device: it takes part without a value */
+    struct kl_error *own; /* set by the device: why, where that is no failed input; owned */
 };

@@ -38,6 +38,7 @@ static int ready(struct kl_error **err) {
                                               .stream_promise = kl_stream_promise,
                                               .stream_settled = kl_stream_shared_settled,
                                               .device = device_of,
+                                              .hand_over = kl_executor_hand_over,
                                               .memory = cpu->memory});
     return KL_OK;
 }

@@ -247,6 +247,12 @@ static bool park(struct kl_stream *s, const struct kl_wait *w) {
     return false;
 }
 
+/* Whether s must be parked before anything else, on *w. */
+static bool is_held(struct kl_stream *s, struct kl_wait *w) {
+    const struct kl_backend_ops *ops = s->backend->ops;
+    return ops->holds && ops->holds(s->backend, s->queue, w);
+}
+
 /* The next task of s; the caller keeps the role. NULL: there was no task, and the role is given
  * up. */
 static struct kl_task *next_task(struct kl_stream *s) {
@@ -288,8 +294,14 @@ void kl_executor_run(struct kl_stream *s, uint64_t until) {
     kl_frames = &frame;
     /* A hook that ended a wait inside a task would make that task fail. */
     struct kl_wait_hook hook = kl_wait_hook_set((struct kl_wait_hook){NULL, NULL});
-    for (struct kl_task *t; (t = next_task(s));) {
+    for (;;) {
         struct kl_wait w;
+        if (is_held(s, &w)) {
+            if (park(s, &w)) break;
+            continue;
+        }
+        struct kl_task *t = next_task(s);
+        if (!t) break;
         const bool abandoned = !kl_task_start(t);
         if (!abandoned && must_wait(s, t, &w)) {
             if (s->backend->ops->flush) s->backend->ops->flush(s->backend, s->queue);
@@ -306,7 +318,7 @@ void kl_executor_run(struct kl_stream *s, uint64_t until) {
                 execute(s, t);
         }
         /* A caller that runs tasks comes back to ask its hook. It may then go on here. */
-        if (last || kl_wait_hook_due(&hook)) {
+        if ((last || kl_wait_hook_due(&hook)) && !is_held(s, &w)) {
             give_up_rest(s);
             break;
         }
@@ -350,6 +362,20 @@ void kl_executor_stream_init(struct kl_stream *s) {
     kl_list_init(&s->local);
     s->role = KL_IDLE;
     s->item.run = run_item;
+}
+
+void kl_executor_hand_over(struct kl_stream *s) {
+    struct kl_wait w;
+    kl_mutex_lock(s->mu);
+    const bool mine = s->role == KL_QUEUED;
+    if (mine) s->role = KL_RUNNING;
+    kl_mutex_unlock(s->mu);
+    if (!mine) return;
+    (void)is_held(s, &w); /* whoever runs s next parks it, if it still is */
+    kl_mutex_lock(s->mu);
+    const bool must_push = make_queued(s);
+    kl_mutex_unlock(s->mu);
+    if (must_push) push(s);
 }
 
 /* ---- waiting ---- */

@@ -26,6 +26,9 @@ int kl_stream_new_of(struct kl_stream **out, struct kl_backend *b, bool on_devic
                      struct kl_error **err);
 /* A ticket of a stream that runs no tasks, which the caller publishes himself. */
 uint64_t kl_stream_promise(struct kl_stream *s);
+/* Hands over what the backend holds back for the stream (backend.h), when no other thread runs
+ * it. */
+void kl_executor_hand_over(struct kl_stream *s);
 struct kl_stream *kl_stream_retain(struct kl_stream *s);
 void kl_stream_release(struct kl_stream *s); /* NULL is fine */
 

@@ -42,6 +42,8 @@ struct kl_group {
     struct kl_mutex split_mu;       /* held by a thread that splits the group, before the lock */
     int64_t n_splits;               /* guarded by split_mu */
     struct kl_error *broken;        /* owned; NULL: it works; under the lock */
+    bool connected;                 /* its devices are; under the lock, as is the next one */
+    bool broke_in_use;              /* on a rank whose devices were connected */
     int64_t ends_at;                /* when what is pending fails, once the group is broken */
     bool lost_exchange;             /* one of its exchanges was given up; under the lock */
     struct kl_group *next;          /* in the list of groups; under the lock */
@@ -106,6 +108,9 @@ void kl_progress_unlock(void);
 void kl_progress_add(struct kl_queue *q, struct kl_request *r);
 /* Something that the progress thread must see has changed. With or without the lock. */
 void kl_progress_wake(void);
+/* Something was begun, or is done: passes follow each other faster for a while. With or without the
+ * lock. */
+void kl_progress_moved(void);
 /* Starts the thread; control is what it reads. */
 int kl_progress_start(struct kl_control *control, struct kl_error **err);
 /* One pass over everything that is pending; false: another thread is at it. */
@@ -168,6 +173,8 @@ void kl_group_forget_causes(struct kl_exchange_name x);
 /* Takes the address of a communicator that this rank sent for the lane; text has KL_CONTROL_TEXT
  * bytes. false: it has not come yet. */
 bool kl_group_take_comm(const struct kl_group *g, int from_rank, int lane, char *text);
+/* For each group. */
+void kl_groups_each(void (*f)(struct kl_group *g));
 /* Moves what the devices of all groups do on. */
 void kl_groups_advance_devices(int64_t now);
 

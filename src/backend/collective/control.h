@@ -14,7 +14,7 @@
 enum kl_control_kind {
     KL_CONTROL_ALIVE,  /* a sign of life */
     KL_CONTROL_CAUSE,  /* why an exchange fails: its group, lane and number, code and text */
-    KL_CONTROL_BROKEN, /* a group cannot be used any more: code and text */
+    KL_CONTROL_BROKEN, /* a group cannot be used any more: code and text; value: it was connected */
     KL_CONTROL_SPLIT,  /* number: of the split; value: color and key */
     KL_CONTROL_COMM,   /* the address of a communicator of devices, as text: its group and lane */
     KL_CONTROL_ENDS,   /* the process ends in an orderly way */

@@ -3,6 +3,7 @@
  * says otherwise. */
 #pragma once
 #include "backend/collective/collective.h"
+#include "backend/collective/gate.h"
 
 struct kl_task;
 
@@ -15,7 +16,15 @@ enum kl_lane_state {
     KL_LANE_JOINED,
     KL_LANE_ENDED, /* the group is broken */
 };
+/* Where the next exchange of a lane is. */
+enum kl_place {
+    KL_PLACE_NONE /* there is no gate */,
+    KL_PLACE_AWAY,
+    KL_PLACE_ARRIVED,
+    KL_PLACE_THROUGH
+};
 struct kl_device_lane {
+    struct kl_group *group;             /* that it belongs to; borrowed; fixed */
     _Atomic(struct kl_stream *) stream; /* of the device; made at first use */
     struct kl_stream *connector; /* on its timeline `ticket` is published when state is JOINED
                                   * or ENDED; made with `stream` */
@@ -23,8 +32,18 @@ struct kl_device_lane {
     enum kl_lane_state state;
     int64_t wanted_since;
     void *comm;
-    struct kl_block *words; /* made with `stream` */
-    int64_t number;         /* of exchanges begun */
+    struct kl_block *words;    /* made with `stream` */
+    _Atomic(int64_t) *aborted; /* set before the communicator is aborted; made with `stream` */
+    void *aborted_there;       /* its address on the device */
+    int64_t number;            /* of exchanges begun */
+    /* Where the ranks wait for each other before an exchange is handed over (device_gate.c). */
+    enum kl_place place;
+    bool made;            /* the gate is this process's */
+    struct kl_gate *gate; /* NULL: not found yet */
+    uint64_t gate_name;
+    int gate_size, gate_maker; /* ranks; the process that makes it */
+    int64_t gate_number, what; /* of the exchange that is to pass */
+    uint64_t held;             /* a ticket of the connector for which that waits, or 0 */
 };
 
 /* The part of a group that belongs to its devices; NULL where these have no common library. */
@@ -62,3 +81,5 @@ void kl_device_note(void);
 /* How many parts are pending, and how many communicators are being made or ended. Any thread. */
 int kl_device_n_pending(void);
 int kl_device_n_changing(void);
+/* How many exchanges wait until other ranks are ready for them. Any thread. */
+int kl_device_n_held(void);

@@ -149,7 +149,7 @@ static void fail_pending(struct kl_group *g) {
 
 void kl_group_break(struct kl_group *g, struct kl_error *e) {
     const struct kl_control_message m = {
-        .kind = KL_CONTROL_BROKEN, .code = e->code, .group = g->id};
+        .kind = KL_CONTROL_BROKEN, .code = e->code, .group = g->id, .value = g->connected};
     for (int i = 0; !g->broken && i < g->size; i++)
         if (i != g->rank) kl_control_send(kl_group_control, g->process[i], &m, e->message);
     doom(g, e, 0);
@@ -159,6 +159,10 @@ void kl_group_break(struct kl_group *g, struct kl_error *e) {
 void kl_groups_end_broken(int64_t now) {
     for (struct kl_group *g = groups; g; g = g->next)
         if (g->broken && now >= g->ends_at) fail_pending(g);
+}
+
+void kl_groups_each(void (*f)(struct kl_group *g)) {
+    for (struct kl_group *g = groups; g; g = g->next) f(g);
 }
 
 void kl_groups_advance_devices(int64_t now) {
@@ -230,6 +234,7 @@ void kl_group_on_message(int from, const struct kl_control_message *m, const cha
     switch (m->kind) {
     case KL_CONTROL_ENDS: kl_group_n_ended++; break;
     case KL_CONTROL_BROKEN:
+        if (g && !g->broken) g->broke_in_use = m->value != 0;
         if (g) doom(g, error_of(m, rank_of(g, from), text), kl_clock_ns() + grace());
         break;
     default:

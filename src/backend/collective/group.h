@@ -33,6 +33,8 @@ struct kl_group_host {
     struct kl_backend *(*device)(int rank_on_host, bool wanted);
     /* An operation that was committed for a stream of the user is settled. */
     void (*stream_settled)(struct kl_stream *s);
+    /* Hands over what the stream holds back, when no other thread runs it. */
+    void (*hand_over)(struct kl_stream *s);
     struct kl_memory *memory;
 };
 void kl_group_set_host(const struct kl_group_host *host);

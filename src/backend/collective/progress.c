@@ -50,11 +50,19 @@ void kl_progress_unlock(void) {
     kl_mutex_unlock(&progress.mu);
 }
 
+void kl_progress_wake(void) {
+    if (atomic_load(&progress.asleep)) kl_control_wake(progress.control);
+}
+
+void kl_progress_moved(void) {
+    atomic_store(&progress.moved, kl_clock_ns());
+    kl_progress_wake();
+}
+
 void kl_progress_add(struct kl_queue *q, struct kl_request *r) {
     kl_list_push(&q->pending, &r->link);
-    progress.moved = kl_clock_ns();
     atomic_fetch_add(&progress.n_pending, 1);
-    kl_progress_wake();
+    kl_progress_moved();
 }
 
 void kl_progress_each(void (*f)(struct kl_request *r, void *arg), void *arg) {
@@ -119,14 +127,10 @@ static void nap(int64_t ns) {
 
 /* ---- the thread ---- */
 
-void kl_progress_wake(void) {
-    if (atomic_load(&progress.asleep)) kl_control_wake(progress.control);
-}
-
 static void sleep_until_woken(void) {
     atomic_store(&progress.asleep, true);
     /* Work that was added before `asleep` could be seen is found here. */
-    if (!atomic_load(&progress.n_pending) && !kl_device_n_changing())
+    if (!atomic_load(&progress.n_pending) && !kl_device_n_changing() && !kl_device_n_held())
         kl_control_sleep(progress.control, kl_device_n_pending() ? DEVICE_MS : IDLE_MS);
     atomic_store(&progress.asleep, false);
 }
@@ -139,7 +143,7 @@ static void run(void *arg) {
             continue;
         }
         kl_progress_poll();
-        if (atomic_load(&progress.n_pending)) {
+        if (atomic_load(&progress.n_pending) || kl_device_n_held()) {
             if (quiet < SPIN_NS)
                 sched_yield();
             else

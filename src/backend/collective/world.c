@@ -8,6 +8,7 @@
 #include "backend/collective/control_connect.h"
 #include "backend/collective/device.h"
 #include "backend/collective/environment.h"
+#include "backend/collective/gate.h"
 #include "backend/collective/mpi.h"
 #include "backend/collective/rendezvous.h"
 #include "backend/gpu/gpu.h"
@@ -148,6 +149,7 @@ static int join_world(const char *name, int rank, int size, struct kl_comm *comm
     KL_TRY(agree(name, rank, size, gather, arg, &device, err));
     if (!device && (!comm || strcmp(name, "nccl") == 0))
         return kl_fail(err, KL_EGROUP, "the backend nccl cannot be used: %s", world.no_device);
+    if (device) KL_TRY(kl_gates_share(rank, size, gather, arg, err));
     KL_TRY(kl_group_new(&g, rank, size, comm, device, NULL, 1, err));
     KL_TRY(kl_progress_start(kl_group_control, err));
     KL_TRY(kl_device_connect(g, err));

@@ -121,6 +121,7 @@ static const struct kl_driver_ops ops = {.alloc = kl_cuda_mem_alloc,
                                          .comm_new = kl_cuda_comm_new,
                                          .comm_state = kl_cuda_comm_state,
                                          .comm_end = kl_cuda_comm_end,
+                                         .comm_flag = kl_cuda_comm_flag,
                                          .exchange = kl_cuda_exchange};
 
 /* ---- opening ---- */

@@ -43,6 +43,7 @@ struct kl_cuda_problem {
     struct key key;
     bool remembered;
     _Atomic(bool) refused; /* cuBLASLt cannot do this problem */
+    _Atomic(bool) ran;
     void *desc, *a, *b, *d;
     struct kl_blas_algo algo;
     size_t workspace_bytes;
@@ -196,10 +197,11 @@ static int fill(const struct kl_blas_api *api, void *handle, struct kl_cuda_prob
 /* ---- remembered problems; the lock is held ---- */
 
 static void *handle_of(struct kl_cuda_products *b, const struct kl_blas_api *api) {
-    if (!b->handle && !b->failed && api->Create(&b->handle)) {
-        b->handle = NULL;
-        b->failed = true;
-    }
+    if (b->handle || b->failed) return b->handle;
+    const bool begun = kl_driver_stall_begin();
+    b->failed = api->Create(&b->handle) != 0;
+    kl_driver_stall_end(begun);
+    if (b->failed) b->handle = NULL;
     return b->handle;
 }
 
@@ -220,7 +222,9 @@ static int find_or_make(struct kl_cuda_products *b, const struct kl_blas_api *ap
     if ((*out = p)) return KL_OK;
     if (!(p = kl_calloc(1, sizeof *p))) return kl_fail_nomem(err);
     p->key = *key;
+    const bool begun = kl_driver_stall_begin();
     int status = fill(api, b->handle, p);
+    kl_driver_stall_end(begun);
     if (status == KL_BLAS_ALLOC_FAILED) {
         problem_free(api, p);
         return kl_fail_nomem(err);
@@ -252,9 +256,11 @@ static int run(struct kl_emit *e, const struct kl_blas_api *api, struct kl_cuda_
     const size_t used = e->used;
     KL_TRY(kl_emit_workspace(e, p->workspace_bytes, &workspace));
     KL_TRY(kl_cuda_chain_flush(d, q, e->err));
+    const bool begun = kl_cuda_first_call(&p->ran);
     int status = api->Matmul(d->blas.handle, p->desc, one, c->args[1].data, p->a, c->args[0].data,
                              p->b, &zero, out, p->d, out, p->d, &p->algo, workspace,
                              p->workspace_bytes, q->stream);
+    kl_driver_stall_end(begun);
     switch (status) {
     case 0: return 1;
     case KL_BLAS_INVALID_VALUE:

@@ -56,7 +56,8 @@ struct kl_cuda_convolution {
     struct kl_cuda_convolution *next; /* next in its bucket; guarded by the lock */
     struct key key;
     _Atomic(bool) refused; /* cuDNN cannot do it */
-    void *desc[N_DESCS];   /* the tensors by role, then the others */
+    _Atomic(bool) ran;
+    void *desc[N_DESCS]; /* the tensors by role, then the others */
     size_t workspace_bytes;
 };
 
@@ -402,10 +403,11 @@ static void fill(const struct kl_dnn_api *api, void *handle, struct kl_cuda_conv
 /* ---- remembered convolutions; the lock is held ---- */
 
 static void *handle_of(struct kl_cuda_convolutions *all, const struct kl_dnn_api *api) {
-    if (!all->handle && !all->failed && api->Create(&all->handle)) {
-        all->handle = NULL;
-        all->failed = true;
-    }
+    if (all->handle || all->failed) return all->handle;
+    const bool begun = kl_driver_stall_begin();
+    all->failed = api->Create(&all->handle) != 0;
+    kl_driver_stall_end(begun);
+    if (all->failed) all->handle = NULL;
     return all->handle;
 }
 
@@ -470,7 +472,7 @@ static int copy_filter(struct kl_emit *e, const struct task *t, const struct mem
 
 /* Puts the plan's kernels into the stream; a status of cuDNN. */
 static int execute(struct kl_cuda *d, const struct kl_dnn_api *api, void *stream,
-                   const struct kl_cuda_convolution *k, const struct memory *m) {
+                   struct kl_cuda_convolution *k, const struct memory *m) {
     static const int64_t ids[N_ROLES] = {INPUT, FILTER, OUTPUT};
     struct kl_cuda_convolutions *all = &d->dnn;
     void *pack = NULL;
@@ -483,7 +485,9 @@ static int execute(struct kl_cuda *d, const struct kl_dnn_api *api, void *stream
         kl_mutex_lock(&all->mu);
         if (all->stream != stream && !(rc = api->SetStream(all->handle, stream)))
             all->stream = stream;
+        const bool begun = kl_cuda_first_call(&k->ran);
         if (!rc) rc = api->Execute(all->handle, k->desc[PLAN], pack);
+        kl_driver_stall_end(begun);
         kl_mutex_unlock(&all->mu);
     }
     if (pack) api->DescDestroy(pack);

@@ -36,6 +36,7 @@ struct kl_cuda_transform {
     struct kl_cuda_transform *next; /* next in its bucket; guarded by the lock */
     struct key key;
     _Atomic(bool) refused; /* cuFFT cannot do it */
+    _Atomic(bool) ran;
     int plan;
     size_t workspace_bytes;
 };
@@ -192,7 +193,9 @@ static int find_or_make(struct kl_cuda_transforms *all, const struct kl_cufft_ap
     if ((*out = k) || all->n_known == MOST_KNOWN) return KL_OK;
     if (!(k = kl_calloc(1, sizeof *k))) return kl_fail_nomem(err);
     k->key = *key;
+    const bool begun = kl_driver_stall_begin();
     make_plan(api, k);
+    kl_driver_stall_end(begun);
     k->next = *bucket;
     *bucket = k;
     all->n_known++;
@@ -271,6 +274,7 @@ static int execute(struct kl_cuda *d, const struct kl_cufft_api *api, void *stre
                    const struct step *s, const void *in, void *out, void *work) {
     const int plan = s->known->plan;
     kl_mutex_lock(&d->fft.mu);
+    const bool begun = kl_cuda_first_call(&s->known->ran);
     int rc = api->SetStream(plan, stream);
     if (!rc && work) rc = api->SetWorkArea(plan, work);
     for (int64_t i = 0; i < s->calls && !rc; i++) {
@@ -279,6 +283,7 @@ static int execute(struct kl_cuda *d, const struct kl_cufft_api *api, void *stre
              : s->key.type == KL_CUFFT_R2C ? api->ExecR2C(plan, from, to)
                                            : api->ExecC2R(plan, from, to);
     }
+    kl_driver_stall_end(begun);
     kl_mutex_unlock(&d->fft.mu);
     return rc;
 }

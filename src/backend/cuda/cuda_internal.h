@@ -244,6 +244,14 @@ int kl_cuda_comm_id(struct kl_driver *d, char id[KL_COMM_ID_BYTES], struct kl_er
 int kl_cuda_comm_new(struct kl_driver *d, const char *id, int rank, int size, void **comm,
                      struct kl_error **err);
 int kl_cuda_comm_state(struct kl_driver *d, void *comm, struct kl_error **err);
+/* Begins a call of a library that loads kernels the first time for the problem that *ran belongs
+ * to; kl_driver_stall_end follows. */
+static inline bool kl_cuda_first_call(_Atomic(bool) *ran) {
+    return !atomic_load(ran) && !atomic_exchange(ran, true) && kl_driver_stall_begin();
+}
+
 bool kl_cuda_comm_end(struct kl_driver *d, void *comm, bool abort);
+int kl_cuda_comm_flag(struct kl_driver *d, _Atomic(int64_t) **host, void **device,
+                      struct kl_error **err);
 int kl_cuda_exchange(struct kl_driver *d, void *queue, void *comm, const struct kl_transfer *t,
                      struct kl_error **err);

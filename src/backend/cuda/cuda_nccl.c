@@ -105,7 +105,9 @@ static int make_and_connect(struct comm *c) {
     if (!rc) rc = warm_up(nccl, c, (char *)(uintptr_t)memory, stream);
     if (!rc && c->dev->api->StreamSynchronize(stream)) rc = CUDA_FAILED;
     if (stream) c->dev->api->StreamDestroy(stream);
+    const bool begun = kl_driver_stall_begin();
     (void)c->dev->api->MemFree(memory);
+    kl_driver_stall_end(begun);
     return rc;
 }
 
@@ -141,7 +143,9 @@ int kl_cuda_comm_state(struct kl_driver *driver, void *comm, struct kl_error **e
 
 static void destroy(void *arg) { /* waits for exchanges of this process, which are over */
     struct comm *c = arg;
+    const bool begun = kl_driver_stall_begin();
     if (!kl_cuda_enter(c->dev, NULL)) (void)kl_nccl_api(NULL)->CommDestroy(c->nccl);
+    kl_driver_stall_end(begun);
     kl_free(c);
 }
 
@@ -157,7 +161,6 @@ static void abort_it(void *arg) {
 
 bool kl_cuda_comm_end(struct kl_driver *driver, void *comm, bool abort) {
     struct comm *c = comm;
-    if (kl_cuda_enter(kl_cuda_of(driver), NULL)) return true; /* it ends with the device */
     atomic_store(&c->ends, true);
     /* The thread that makes it may wait for a lost process for ever. */
     if (atomic_load(&c->state) != MADE) {
@@ -170,6 +173,31 @@ bool kl_cuda_comm_end(struct kl_driver *driver, void *comm, bool abort) {
     }
     if (kl_thread_start(abort_it, c, "keel-nccl")) abort_it(c);
     return true;
+}
+
+/* Flags are taken from pages of page-locked memory, which has one address for both. */
+int kl_cuda_comm_flag(struct kl_driver *driver, _Atomic(int64_t) **host, void **device,
+                      struct kl_error **err) {
+    enum { PAGE = 4096 };
+    static struct kl_mutex mu = KL_MUTEX_INIT;
+    static _Atomic(int64_t) *page;
+    static int n_left;
+    int rc = KL_OK;
+    kl_mutex_lock(&mu);
+    if (!n_left) {
+        void *more = NULL;
+        rc = kl_cuda_enter(kl_cuda_of(driver), err);
+        if (!rc) rc = kl_cuda_alloc_pinned(kl_cuda_of(driver), PAGE, &more, err);
+        if (!rc) page = memset(more, 0, PAGE);
+        if (!rc) n_left = PAGE / sizeof *page;
+    }
+    if (!rc) {
+        n_left--;
+        *host = page++;
+        *device = (void *)*host;
+    }
+    kl_mutex_unlock(&mu);
+    return rc;
 }
 
 /* ---- exchanges ---- */

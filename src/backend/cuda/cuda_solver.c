@@ -474,7 +474,10 @@ int kl_cuda_solver(struct kl_emit *e, const struct kl_command *c) {
     if (j.api && !e->dry) KL_TRY(queue_handle(&j));
     if (j.host_bytes && !e->dry && !(j.host = kl_malloc(j.host_bytes)))
         return kl_fail_nomem(e->err);
+    /* Factorisations are rare, and each may load kernels for its size. */
+    const bool begun = !e->dry && kl_driver_stall_begin();
     const int rc = run_all(&j);
+    kl_driver_stall_end(begun);
     kl_free(j.host);
     return rc ? rc : 1;
 }

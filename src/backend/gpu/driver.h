@@ -221,6 +221,10 @@ struct kl_driver_ops {
      * exchanges that are under way end now, whatever the others do; their results mean nothing. May
      * block for milliseconds. */
     bool (*comm_end)(struct kl_driver *d, void *comm, bool abort);
+    /* A word of the host's memory, which is 0: kernels read it at *device while the host writes it.
+     * It lives for ever. */
+    int (*comm_flag)(struct kl_driver *d, _Atomic(int64_t) **host, void **device,
+                     struct kl_error **err);
     /* Starts an exchange after everything that is in the queue; called between begin and end. One
      * exchange of a communicator at a time. KL_EGROUP. */
     int (*exchange)(struct kl_driver *d, void *queue, void *comm, const struct kl_transfer *t,
@@ -289,6 +293,20 @@ struct kl_driver {
      * what is left. */
     _Atomic(int) n_owed;
 };
+
+/* Around a call that waits for all that runs on the device, with a lock that launches need, as CUDA
+ * does when it loads a kernel or frees memory: no exchange that other processes count on is kept
+ * back by it. begin returns what end takes. The caller holds no lock that the hand-over of an
+ * exchange needs. */
+bool kl_driver_stall_begin(void);
+void kl_driver_stall_end(bool begun);
+/* The functions that these two call. */
+void kl_driver_set_stall(bool (*begin)(void), void (*end)(bool begun));
+/* The slots load and load_program, which may wait for all that runs on the device. */
+int kl_driver_load(struct kl_driver *d, const void *binary, size_t bytes, void **module,
+                   struct kl_error **err);
+int kl_driver_load_program(struct kl_driver *d, const void *program, size_t bytes, const char *name,
+                           void **module, struct kl_error **err);
 
 /* Makes sure that c can run: compiles the missing kernels, and may block for that. Sets
  * *workspace_bytes to the size of the workspace that c must have when it is submitted; 0: none. A

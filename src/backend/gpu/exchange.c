@@ -5,7 +5,7 @@
  * the values, from the fault words of the input on one rank to that of the operation on
  * the others, so no thread waits in between. Small ones run among the other operations of a stream;
  * others on a stream of the group, where each is a command buffer of its own, which is handed over
- * at once. The order of launches is that of all ranks. */
+ * when all ranks are ready for it. The order of launches is that of all ranks. */
 #include "backend/gpu/gpu_internal.h"
 #include "base/op/op_params.h"
 
@@ -41,8 +41,19 @@ int kl_gpu_exchange(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
         part->ops->drop(part);
         return KL_LAUNCH_DONE;
     }
-    if (!part->in_line) kl_gpu_flush(b, q);
+    if (!part->in_line) q->held = part;
     return KL_LAUNCH_PENDING;
+}
+
+bool kl_gpu_holds(struct kl_backend *b, struct kl_queue *q, struct kl_wait *w) {
+    if (!q->held) return false;
+    const struct kl_device_part_ops *of_part = q->held->ops;
+    void *token;
+    if (!of_part->may_start(q->held, w, &token)) return true;
+    q->held = NULL;
+    kl_gpu_flush(b, q);
+    of_part->started(token);
+    return false;
 }
 
 static const uint32_t *brought(const struct kl_gpu_op *op) {
@@ -102,4 +113,13 @@ int kl_gpu_comm_state(struct kl_backend *b, void *comm, struct kl_error **err) {
 
 bool kl_gpu_comm_end(struct kl_backend *b, void *comm, bool abort) {
     return driver_of(b)->ops->comm_end(driver_of(b), comm, abort);
+}
+
+int kl_gpu_comm_flag(struct kl_backend *b, _Atomic(int64_t) **host, void **device,
+                     struct kl_error **err) {
+    return driver_of(b)->ops->comm_flag(driver_of(b), host, device, err);
+}
+
+void kl_gpu_nudge(struct kl_backend *b) {
+    driver_of(b)->ops->wake(driver_of(b));
 }

@@ -21,6 +21,10 @@ int kl_gpu_comm_new(struct kl_backend *b, const char *id, int rank, int size, vo
                     struct kl_error **err);
 int kl_gpu_comm_state(struct kl_backend *b, void *comm, struct kl_error **err);
 bool kl_gpu_comm_end(struct kl_backend *b, void *comm, bool abort);
+int kl_gpu_comm_flag(struct kl_backend *b, _Atomic(int64_t) **host, void **device,
+                     struct kl_error **err);
+/* Something has come for which the settlement of an exchange may wait. Never blocks. */
+void kl_gpu_nudge(struct kl_backend *b);
 
 #ifdef KL_TEST_HOOKS
 /* Forgets that the device was lost. Nothing may be in flight. */

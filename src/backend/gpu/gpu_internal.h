@@ -85,6 +85,8 @@ struct kl_queue {
     void *driver_queue;
     /* Being encoded; only the holder of the executor role touches it. */
     struct kl_command_buffer *open;
+    /* The exchange in `open` for which other processes are not ready; the role holder's. */
+    struct kl_device_part *held;
     struct kl_fault_words *clear_words;    /* guarded by dev->mu */
     struct kl_command_buffer *head, *tail; /* handed over, oldest first; guarded by dev->mu */
     struct kl_queue *next;                 /* next queue of the device; guarded by dev->mu */
@@ -151,6 +153,8 @@ void kl_gpu_skip(struct kl_backend *b, struct kl_queue *q, struct kl_task *t);
 /* As kl_gpu_launch. *err: why this process takes part without a value. */
 int kl_gpu_exchange(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
                     struct kl_error **err);
+/* The slot `holds` of the backend. */
+bool kl_gpu_holds(struct kl_backend *b, struct kl_queue *q, struct kl_wait *w);
 /* Whether the operation, which has run and whose inputs are settled, can be settled. The caller is
  * the settling thread, and has fetched the words. */
 bool kl_gpu_exchange_is_ready(struct kl_gpu_op *op);

@@ -396,6 +396,7 @@ void kl_gpu_forked(struct kl_backend *b) {
                     }
         /* The objects that the command buffers hold belong to the parent process. */
         q->open = q->head = q->tail = NULL;
+        q->held = NULL;
     }
     dev->n_unsettled = 0;
     dev->settling = dev->settle_again = dev->watched = false;

@@ -42,7 +42,7 @@ void kl_gpu_flush(struct kl_backend *b, struct kl_queue *q) {
     struct kl_gpu_device *dev = q->dev;
     struct kl_command_buffer *cb = q->open;
     /* The command buffer is empty: it was opened for an operation whose encoding failed. */
-    if (!cb || cb->last_ticket == 0) return;
+    if (!cb || cb->last_ticket == 0 || q->held) return;
     q->open = NULL;
     struct kl_error *e = NULL;
     bool ran = cb->n_commands > 0;
@@ -108,7 +108,9 @@ static int mem_alloc(struct kl_memory *m, size_t bytes, void **ptr, struct kl_er
 
 static void mem_free(struct kl_memory *m, void *ptr, size_t bytes) {
     struct kl_gpu_device *dev = device_of_memory(m);
+    const bool begun = kl_driver_stall_begin();
     dev->driver->ops->free(dev->driver, ptr, bytes);
+    kl_driver_stall_end(begun);
 }
 
 static int usable(struct kl_gpu_device *dev, struct kl_error **err) {
@@ -147,6 +149,7 @@ static const struct kl_backend_ops ops = {
     .skip = kl_gpu_skip,
     .drop = kl_gpu_drop,
     .flush = kl_gpu_flush,
+    .holds = kl_gpu_holds,
     .poll = kl_gpu_poll,
     .watch = kl_gpu_watch,
     .forked = kl_gpu_forked};

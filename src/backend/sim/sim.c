@@ -19,6 +19,7 @@ static pthread_once_t devices_once = PTHREAD_ONCE_INIT;
 static void devices_init(void) {
     for (int i = 0; i < MAX_DEVICES; i++) {
         kl_mutex_init(&devices[i].mu);
+        kl_mutex_init(&devices[i].calls);
         pthread_cond_init(&devices[i].work, NULL);
         pthread_cond_init(&devices[i].changed, NULL);
         devices[i].fail_submit_in = -1;
@@ -36,6 +37,23 @@ struct kl_sim *kl_sim_get(int device) {
 
 static struct kl_sim *sim_of(struct kl_driver *d) {
     return (struct kl_sim *)d;
+}
+
+/* Around calls of a driver that waits for its device. */
+static void enter(struct kl_sim *s) {
+    if (s->waits) kl_mutex_lock(&s->calls);
+}
+
+/* Around those that wait for all that runs. */
+static void enter_idle(struct kl_sim *s) {
+    enter(s);
+    kl_mutex_lock(&s->mu);
+    while (s->waits && s->n_exchanging && !s->lost) kl_sim_cond_wait(s, &s->changed);
+    kl_mutex_unlock(&s->mu);
+}
+
+static void leave(struct kl_sim *s) {
+    if (s->waits) kl_mutex_unlock(&s->calls);
 }
 
 static int sim_alloc(struct kl_driver *d, size_t bytes, void **ptr, struct kl_error **err) {
@@ -59,10 +77,12 @@ static int sim_alloc(struct kl_driver *d, size_t bytes, void **ptr, struct kl_er
 
 static void sim_free(struct kl_driver *d, void *ptr, size_t bytes) {
     struct kl_sim *s = sim_of(d);
+    enter_idle(s);
     kl_mutex_lock(&s->mu);
     s->used -= bytes;
     if (s->driver.shares) kl_sim_region_drop(s, ptr, KL_SIM_OWN);
     kl_mutex_unlock(&s->mu);
+    leave(s);
     free(ptr);
 }
 
@@ -85,14 +105,18 @@ static int usable(struct kl_sim *s, struct kl_error **err) {
 static int sim_read(struct kl_driver *d, const void *ptr, size_t offset, void *dst, size_t n,
                     struct kl_error **err) {
     KL_TRY(usable(sim_of(d), err));
+    enter(sim_of(d));
     memcpy(dst, (const char *)ptr + offset, n);
+    leave(sim_of(d));
     return KL_OK;
 }
 
 static int sim_write(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n,
                      struct kl_error **err) {
     KL_TRY(usable(sim_of(d), err));
+    enter(sim_of(d));
     memcpy((char *)ptr + offset, src, n);
+    leave(sim_of(d));
     return KL_OK;
 }
 
@@ -183,6 +207,8 @@ static void sim_words_clear(struct kl_driver *d, struct kl_fault_words *w) {
 /* There is no compiler, so kernels of users are refused; and so is what the kernels of the CPU
  * cannot do on this machine. */
 static int sim_takes(struct kl_driver *d, const struct kl_command *c, struct kl_error **err) {
+    enter_idle(sim_of(d));
+    leave(sim_of(d));
     if (c->kind != KL_CMD_LAUNCH) return KL_OK;
     if (kl_sim_exchanges(c)) return kl_sim_takes_exchange(c, err);
     if (kl_op_flags(c->op) & KL_OPF_OF_MATRICES) return kl_cpu_takes_matrices(c->op, c->args, err);
@@ -208,6 +234,7 @@ static int sim_run(struct kl_driver *d, void *queue, const struct kl_command *co
     for (int i = 0; i < n_waits; i++) w[i] = waits[i];
     *b = (struct kl_sim_batch){
         .commands = commands, .n = n, .waits = w, .n_waits = n_waits, .signal = signal, .queue = q};
+    enter(s);
     kl_mutex_lock(&s->mu);
     /* While the device is being lost, it accepts batches and never runs them. */
     int rc = s->lost ? KL_EDEVICELOST : KL_OK;
@@ -221,6 +248,7 @@ static int sim_run(struct kl_driver *d, void *queue, const struct kl_command *co
         pthread_cond_broadcast(&s->work);
     }
     kl_mutex_unlock(&s->mu);
+    leave(s);
     if (!rc) return KL_OK;
     kl_sim_batch_free(b);
     return kl_fail(err, rc, "device '%s' %s", s->name,
@@ -230,9 +258,11 @@ static int sim_run(struct kl_driver *d, void *queue, const struct kl_command *co
 static int sim_event_query(struct kl_driver *d, void *event) {
     struct kl_sim *s = sim_of(d);
     struct kl_sim_event *e = event;
+    enter(s);
     kl_mutex_lock(&s->mu);
     int rc = e->visible ? 1 : s->lost ? KL_EDEVICELOST : 0;
     kl_mutex_unlock(&s->mu);
+    leave(s);
     return rc;
 }
 
@@ -284,7 +314,8 @@ static const struct kl_driver_ops ops = {.alloc = sim_alloc,
                                          .comm_id = kl_sim_comm_id,
                                          .comm_new = kl_sim_comm_new,
                                          .comm_state = kl_sim_comm_state,
-                                         .comm_end = kl_sim_comm_end};
+                                         .comm_end = kl_sim_comm_end,
+                                         .comm_flag = kl_sim_comm_flag};
 
 bool kl_sim_shares(void) {
     const char *e = getenv("KEEL_SIM_SHARED");
@@ -307,6 +338,8 @@ int kl_sim_open(int index, struct kl_backend **out, struct kl_error **err) {
                                        .apart = true,
                                        .shares = kl_sim_shares(),
                                        .copied_on_fork = true};
+        const char *waits = getenv("KEEL_SIM_WAITS");
+        s->waits = waits && strcmp(waits, "1") == 0;
         if (!(s->backend = kl_gpu_backend_new(&s->driver, index, err))) return KL_ENOMEM;
         kl_fork_lock_add(&s->mu);
     }

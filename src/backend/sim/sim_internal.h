@@ -55,12 +55,17 @@ struct kl_sim {
     int n_queues;
     int n_threads, n_running;
     bool hold, paused, lost, losing, woken, forked;
+    int n_exchanging;
     uint64_t rng, n_launches, n_guarded_off;
     int64_t fail_submit_in; /* submissions until one fails; -1: never */
     uint32_t fail_submit_one_in, lose_one_in;
     size_t budget, used;
     struct kl_sim_region *regions; /* for a device that shares memory */
     int n_regions, regions_room;
+    /* KEEL_SIM_WAITS=1: the slots free and takes wait until no exchange runs, as CUDA does when it
+     * frees memory or loads a kernel, and all other calls wait for that one. */
+    bool waits;
+    struct kl_mutex calls; /* held by a call then; before mu */
 };
 
 /* ---- sim.c ---- */
@@ -93,6 +98,8 @@ int kl_sim_comm_new(struct kl_driver *d, const char *id, int rank, int size, voi
                     struct kl_error **err);
 int kl_sim_comm_state(struct kl_driver *d, void *comm, struct kl_error **err);
 bool kl_sim_comm_end(struct kl_driver *d, void *comm, bool abort);
+int kl_sim_comm_flag(struct kl_driver *d, _Atomic(int64_t) **host, void **device,
+                     struct kl_error **err);
 bool kl_sim_exchanges(const struct kl_command *k);
 int kl_sim_takes_exchange(const struct kl_command *k, struct kl_error **err);
 /* Runs an exchange; it waits for the other processes. own_failed: a guard is set. Returns the

@@ -160,9 +160,18 @@ static void run_kernel(struct kl_sim *s, const struct kl_command *c) {
     kl_error_release(e);
 }
 
-static void run_exchange(const struct kl_command *c) {
+static void count_exchange(struct kl_sim *s, int more) {
+    kl_mutex_lock(&s->mu);
+    s->n_exchanging += more;
+    pthread_cond_broadcast(&s->changed);
+    kl_mutex_unlock(&s->mu);
+}
+
+static void run_exchange(struct kl_sim *s, const struct kl_command *c) {
     uint32_t told[KL_BROUGHT_WORDS - 1];
+    count_exchange(s, 1);
     const uint32_t verdict = kl_sim_exchange(c, !guards_clear(c), told);
+    count_exchange(s, -1);
     if (verdict == KL_WORD_CLEAR) return;
     _Atomic(uint32_t) *words = c->word.words->device;
     for (int i = 0; verdict == KL_VERDICT_UNLIKE && i < KL_BROUGHT_WORDS - 1; i++)
@@ -190,7 +199,7 @@ static void run_batch(struct kl_sim *s, const struct kl_sim_batch *b) {
         switch (c->kind) {
         case KL_CMD_LAUNCH:
             if (kl_sim_exchanges(c)) {
-                run_exchange(c);
+                run_exchange(s, c);
             } else if (guards_clear(c)) {
                 launches++;
                 run_kernel(s, c);

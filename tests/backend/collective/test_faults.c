@@ -170,13 +170,14 @@ static void unlike_messages(void) {
     else if (rank == 1)
         EXPECT_OK(kl_recv_like(&out, x, 0, world, there(), &err));
     else
-        out = sum_of(1, world); /* fails with the group, which rank 1 finds broken */
-    if (rank == 1)
+        out = sum_of(1, world); /* fails with the group */
+    /* MPI's sender hears nothing. On devices both ranks agree before they begin. */
+    if (rank == 1 || (rank == 0 && ranks_on()))
         expect_unlike(out, "send of 3 elements of int32", "send of 7 elements of int32");
     else if (rank == 0)
         EXPECT_I32(out, SHAPE(3), 0, 1, 2);
     else
-        expect_unlike(out, "send of 3 elements", "rank 1: ");
+        expect_unlike(out, "send of 3 elements", "rank ");
     kl_array_release(x);
 }
 

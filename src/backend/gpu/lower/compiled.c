@@ -118,8 +118,7 @@ static int make(struct kl_lowering *l, const struct kl_wanted *w, struct kl_comp
     void *module = NULL;
     int rc = e && (source || w->is_program) ? KL_OK : kl_fail_nomem(err);
     if (!rc && w->is_program)
-        rc = l->driver->ops->load_program(l->driver, w->e.key, w->e.key_bytes, w->file, &module,
-                                          err);
+        rc = kl_driver_load_program(l->driver, w->e.key, w->e.key_bytes, w->file, &module, err);
     else if (!rc)
         rc = kl_kernel_cache_module(l->driver, source, w->file, &module, err);
     char merged[NAME_ROOM];

@@ -39,17 +39,14 @@ static int judge(struct kl_emit *e, const struct kl_command *c, const struct kl_
     const bool receives = p->kind == KL_EXCHANGE_RECEIVE;
     const int at = p->kind == KL_EXCHANGE_SEND ? 0 : KL_EXCHANGE_N_WORDS;
     const int peer = receives ? p->peer : -1, failed = p->failed, u8 = KL_U8;
-    struct kl_karg args[] = {words_of(p),
-                             KL_KARG(at),
-                             KL_KARG(p->size),
-                             KL_KARG(p->rank),
-                             KL_KARG(peer),
-                             KL_KARG(failed),
-                             KL_KARG(p->what),
-                             KL_KARG(p->number),
-                             KL_KARG_PTR(c->word.words->device, KL_WORDS_ITEM),
-                             KL_KARG(c->word.index)};
-    return kl_emit(e, &kl_family_distributed, &u8, "judge", 1, ONE, args, 10);
+    struct kl_karg args[] = {
+        words_of(p),           KL_KARG_PTR(p->aborted, sizeof(int64_t)),
+        KL_KARG(at),           KL_KARG(p->size),
+        KL_KARG(p->rank),      KL_KARG(peer),
+        KL_KARG(failed),       KL_KARG(p->what),
+        KL_KARG(p->number),    KL_KARG_PTR(c->word.words->device, KL_WORDS_ITEM),
+        KL_KARG(c->word.index)};
+    return kl_emit(e, &kl_family_distributed, &u8, "judge", 1, ONE, args, 11);
 }
 
 /* The conversion of n values before or after the exchange. */

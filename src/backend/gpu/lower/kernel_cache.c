@@ -211,7 +211,7 @@ static int from_disk(struct kl_driver *d, const char *source, const char *path, 
     void *binary = look_up(d, source, path, &bytes);
     if (!binary) return KL_ECOMPILE;
     struct kl_error *why = NULL;
-    int rc = d->ops->load(d, binary, bytes, module, &why);
+    int rc = kl_driver_load(d, binary, bytes, module, &why);
     kl_free(binary);
     if (!rc) atomic_fetch_add(&n_found, 1);
     if (rc && rc != KL_ECOMPILE && why) return kl_fail_with(err, why);
@@ -225,7 +225,7 @@ static int compile(struct kl_driver *d, const char *source, const char *name, ch
     size_t bytes = 0;
     KL_TRY(d->ops->compile(d, source, name, &binary, &bytes, err));
     atomic_fetch_add(&n_compiled, 1);
-    int rc = d->ops->load(d, binary, bytes, module, err);
+    int rc = kl_driver_load(d, binary, bytes, module, err);
     if (!rc && path) store(d, source, dir, path, binary, bytes);
     kl_free(binary);
     return rc;

@@ -1,11 +1,55 @@
 /* submit.c - the one way of commands into a driver: what stands around lowering, which is the same
  * for all drivers. */
+#include <stdatomic.h>
+
 #include "backend/gpu/lower/lower.h"
+
+/* ---- calls that wait for the device ---- */
+
+static bool (*_Atomic stall_begin)(void);
+static void (*_Atomic stall_end)(bool begun);
+
+void kl_driver_set_stall(bool (*begin)(void), void (*end)(bool begun)) {
+    atomic_store(&stall_end, end);
+    atomic_store(&stall_begin, begin);
+}
+
+bool kl_driver_stall_begin(void) {
+    bool (*begin)(void) = atomic_load_explicit(&stall_begin, memory_order_acquire);
+    return begin && begin();
+}
+
+void kl_driver_stall_end(bool begun) {
+    if (begun) atomic_load (&stall_end)(begun);
+}
+
+int kl_driver_load(struct kl_driver *d, const void *binary, size_t bytes, void **module,
+                   struct kl_error **err) {
+    const bool begun = kl_driver_stall_begin();
+    const int rc = d->ops->load(d, binary, bytes, module, err);
+    kl_driver_stall_end(begun);
+    return rc;
+}
+
+int kl_driver_load_program(struct kl_driver *d, const void *program, size_t bytes, const char *name,
+                           void **module, struct kl_error **err) {
+    const bool begun = kl_driver_stall_begin();
+    const int rc = d->ops->load_program(d, program, bytes, name, module, err);
+    kl_driver_stall_end(begun);
+    return rc;
+}
+
+static int takes(struct kl_driver *d, const struct kl_command *c, struct kl_error **err) {
+    const bool begun = kl_driver_stall_begin();
+    const int rc = d->ops->takes(d, c, err);
+    kl_driver_stall_end(begun);
+    return rc;
+}
 
 int kl_driver_prepare(struct kl_driver *d, const struct kl_command *c, size_t *workspace_bytes,
                       struct kl_error **err) {
     *workspace_bytes = 0;
-    if (!d->lowering) return d->ops->takes ? d->ops->takes(d, c, err) : KL_OK;
+    if (!d->lowering) return d->ops->takes ? takes(d, c, err) : KL_OK;
     KL_TRY(d->ops->enter(d, err));
     const int rc = kl_lower_prepare(d->lowering, c, workspace_bytes, err);
     if (d->ops->leave) d->ops->leave(d);
