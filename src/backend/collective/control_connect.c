@@ -12,12 +12,12 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "backend/collective/listener.h"
 #include "base/alloc.h"
 #include "base/platform/clock.h"
 #include "base/platform/random.h"
@@ -64,53 +64,6 @@ static void list_addresses(struct place *p) {
     freeifaddrs(all);
 }
 
-static int listen_on(uint32_t address, int size, int *fd, uint32_t *port, struct kl_error **err) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {address}};
-    socklen_t bytes = sizeof a;
-    *fd = kl_alloc_should_fail() ? -1 : kl_socket_new(true);
-    if (*fd < 0) return fail(err, "socket");
-    if (bind(*fd, (struct sockaddr *)(void *)&a, sizeof a) || listen(*fd, size) ||
-        getsockname(*fd, (struct sockaddr *)(void *)&a, &bytes))
-        return fail(err, "listen");
-    *port = ntohs(a.sin_port);
-    return KL_OK;
-}
-
-int kl_ms_until(int64_t until) {
-    int64_t ms = (until - kl_clock_ns()) / 1000000;
-    return ms < 0 ? 0 : ms > 60000 ? 60000 : (int)ms;
-}
-
-int kl_move_whole(int fd, void *data, size_t n, bool sends, int64_t until) {
-    char *at = data;
-    while (n) {
-        struct pollfd p = {.fd = fd, .events = sends ? POLLOUT : POLLIN};
-        if (poll(&p, 1, kl_ms_until(until)) <= 0) return -1;
-        ssize_t k = sends ? kl_socket_send(fd, at, n) : recv(fd, at, n, MSG_DONTWAIT);
-        if (k < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-        if (k <= 0) return -1;
-        at += k;
-        n -= (size_t)k;
-    }
-    return 0;
-}
-
-static int connect_at(uint32_t address, uint32_t port, int64_t until) {
-    struct sockaddr_in a = {
-        .sin_family = AF_INET, .sin_addr = {address}, .sin_port = htons((uint16_t)port)};
-    int fd = kl_socket_new(false), code = 0;
-    socklen_t bytes = sizeof code;
-    if (fd < 0) return -1;
-    if (connect(fd, (struct sockaddr *)(void *)&a, sizeof a) && errno != EINPROGRESS) goto failed;
-    struct pollfd p = {.fd = fd, .events = POLLOUT};
-    if (poll(&p, 1, kl_ms_until(until)) <= 0) goto failed;
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &bytes) || code) goto failed;
-    return fd;
-failed:
-    close(fd);
-    return -1;
-}
-
 /* Connects to a lower rank: to its loopback address, or to the first that answers. */
 static int reach(const struct place *to, const struct place *me, int to_rank, int rank,
                  int64_t until, int *fd, struct kl_error **err) {
@@ -119,8 +72,8 @@ static int reach(const struct place *to, const struct place *me, int to_rank, in
     for (int i = 0; i < MOST_ADDRESSES && *fd < 0; i++) {
         const int64_t some = kl_clock_ns() + 5000000000;
         if (!here && !to->address[i]) break;
-        *fd = connect_at(here ? htonl(INADDR_LOOPBACK) : to->address[i], to->port,
-                         here || until < some ? until : some);
+        *fd = kl_connect_until(here ? htonl(INADDR_LOOPBACK) : to->address[i], to->port,
+                               here || until < some ? until : some);
         if (here) break;
     }
     if (*fd < 0 || kl_move_whole(*fd, &hello, sizeof hello, true, until))
@@ -130,35 +83,35 @@ static int reach(const struct place *to, const struct place *me, int to_rank, in
     return KL_OK;
 }
 
-/* Accepts one connection of a higher rank; those that do not know the secret are dropped. */
-static int meet(int listener, const struct place *me, int rank, int size, int64_t until, int *fds,
-                struct kl_error **err) {
-    for (;;) {
-        struct pollfd p = {.fd = listener, .events = POLLIN};
+/* Accepts the connections of all higher ranks; those that do not know the secret are dropped. */
+static int meet(struct kl_listener *l, const struct place *me, int rank, int size, int64_t until,
+                int *fds, struct kl_error **err) {
+    for (int left = size - 1 - rank; left;) {
         struct hello hello;
-        int ready = poll(&p, 1, kl_ms_until(until));
-        if (ready < 0 && errno == EINTR) continue;
-        if (ready <= 0)
+        const int fd = kl_listener_next(l, &hello, until);
+        if (fd < 0) {
+            int missing = rank + 1;
+            while (fds[missing] >= 0) missing++;
             return kl_fail(err, KL_EGROUP,
-                           "the control connections cannot be made: another process did not "
-                           "connect within KEEL_DIST_TIMEOUT");
-        int fd = kl_socket_accept(listener);
-        if (fd < 0) continue;
-        if (!kl_move_whole(fd, &hello, sizeof hello, false, until) &&
-            memcmp(hello.secret, me->secret, sizeof hello.secret) == 0 && hello.rank > rank &&
+                           "the control connections cannot be made: rank %d did not connect with "
+                           "rank %d within KEEL_DIST_TIMEOUT: %s",
+                           missing, rank, strerror(errno));
+        }
+        if (memcmp(hello.secret, me->secret, sizeof hello.secret) == 0 && hello.rank > rank &&
             hello.rank < size && fds[hello.rank] < 0) {
             fds[hello.rank] = fd;
-            return KL_OK;
+            left--;
+        } else {
+            close(fd);
         }
-        close(fd);
     }
+    return KL_OK;
 }
 
-static int connect_all(int *fds, const struct place *all, int listener, int rank, int size,
+static int connect_all(int *fds, const struct place *all, struct kl_listener *l, int rank, int size,
                        int64_t until, struct kl_error **err) {
     for (int i = 0; i < rank; i++) KL_TRY(reach(&all[i], &all[rank], i, rank, until, &fds[i], err));
-    for (int i = rank + 1; i < size; i++)
-        KL_TRY(meet(listener, &all[rank], rank, size, until, fds, err));
+    KL_TRY(meet(l, &all[rank], rank, size, until, fds, err));
     const int on = 1;
     for (int i = 0; i < size; i++)
         if (fds[i] >= 0) (void)setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -169,8 +122,10 @@ int kl_control_connect(int *fds, int *on_host, int rank, int size, int64_t limit
                        kl_control_gather_fn *gather, void *arg, struct kl_error **err) {
     const int64_t until = kl_clock_ns() + limit_ns;
     struct place *all = kl_calloc((size_t)size + 1, sizeof *all), *me = all ? &all[size] : NULL;
-    int listener = -1, rc = all ? KL_OK : kl_fail_nomem(err);
+    struct kl_listener *l = kl_malloc(sizeof *l);
+    int rc = all && l ? KL_OK : kl_fail_nomem(err);
     bool one_host = true;
+    if (l) l->fd = -1;
     if (!rc) {
         kl_host_name(me->host);
         list_addresses(me);
@@ -183,13 +138,14 @@ int kl_control_connect(int *fds, int *on_host, int rank, int size, int64_t limit
         one_host = one_host && here;
         *on_host += here && i < rank;
     }
-    if (!rc)
-        rc = listen_on(htonl(one_host ? INADDR_LOOPBACK : INADDR_ANY), size, &listener, &me->port,
-                       err);
+    if (!rc && kl_listener_open(l, htonl(one_host ? INADDR_LOOPBACK : INADDR_ANY), &me->port, size,
+                                sizeof(struct hello)))
+        rc = fail(err, "listen");
     if (!rc) rc = gather(arg, me, all, sizeof *me, err);
     for (int i = 1; i < size && !rc; i++) memcpy(all[i].secret, all[0].secret, sizeof me->secret);
-    if (!rc) rc = connect_all(fds, all, listener, rank, size, until, err);
-    if (listener >= 0) close(listener);
+    if (!rc) rc = connect_all(fds, all, l, rank, size, until, err);
+    if (l) kl_listener_close(l);
+    kl_free(l);
     kl_free(all);
     return rc;
 }

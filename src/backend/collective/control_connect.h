@@ -10,6 +10,3 @@ int kl_control_connect(int *fds, int *on_host, int rank, int size, int64_t limit
 enum { KL_HOST_BYTES = 128 };
 /* The name of the host, and the number of its start: names alone are not unique everywhere. */
 void kl_host_name(char host[KL_HOST_BYTES]);
-/* Sends or receives exactly n bytes before the time (kl_clock_ns) is up; 0, or -1. */
-int kl_move_whole(int fd, void *data, size_t n, bool sends, int64_t until);
-int kl_ms_until(int64_t until); /* for poll(2) */
