@@ -31,6 +31,12 @@ static int draw(int below) {
     return (int)(kl_test_random(&shared) >> 33) % below;
 }
 
+/* Of an operation of a group: any device that can do it. */
+static struct kl_stream *of_group(void) {
+    const bool on_host = draw(2) && !has_no_mpi();
+    return on_host ? cpu() : device();
+}
+
 static void set_good(struct node *x, int r, uint32_t v) {
     x->value[r] = v;
     x->bad[r] = 0;
@@ -87,7 +93,7 @@ static void of_all(struct node *x, const struct node *a, bool lost) {
     kl_collective_fn *const fns[] = {kl_all_sum, kl_all_max, kl_all_min};
     const int op = draw(3);
     const bool of_half = draw(2);
-    EXPECT_OK(fns[op](&x->a, a->a, of_half ? half : world, draw(2) ? cpu() : device(), &err));
+    EXPECT_OK(fns[op](&x->a, a->a, of_half ? half : world, of_group(), &err));
     if (!of_half) model_group(x, a, op, 0, 1, lost);
     for (int first = 0; of_half && first < 2; first++) model_group(x, a, op, first, 2, lost);
 }

@@ -171,8 +171,8 @@ struct kl_error *kl_group_cause(struct kl_exchange_name x, int rank);
 /* No cause is needed any more of this exchange and those before it, which are all done. */
 void kl_group_forget_causes(struct kl_exchange_name x);
 /* Takes the address of a communicator that this rank sent for the lane; text has KL_CONTROL_TEXT
- * bytes. false: it has not come yet. */
-bool kl_group_take_comm(const struct kl_group *g, int from_rank, int lane, char *text);
+ * bytes. 1; 0: it has not come yet; KL_ENOMEM: there was no memory for a message, perhaps it. */
+int kl_group_take_comm(const struct kl_group *g, int from_rank, int lane, char *text);
 /* For each group. */
 void kl_groups_each(void (*f)(struct kl_group *g));
 /* Moves what the devices of all groups do on. */

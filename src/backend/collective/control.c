@@ -217,10 +217,10 @@ static int prepare(struct kl_control *c, const int *fds, struct kl_error **err) 
     return KL_OK;
 }
 
-int kl_control_open(
-    struct kl_control **out, int rank, int size, int64_t limit_ns, kl_control_gather_fn *gather,
-    void (*on_message)(int from, const struct kl_control_message *m, const char *text),
-    void (*on_lost)(int process, const char *why), void *arg, struct kl_error **err) {
+int kl_control_open(struct kl_control **out, int rank, int size, const struct kl_gathering *by,
+                    void (*on_message)(int from, const struct kl_control_message *m,
+                                       const char *text),
+                    void (*on_lost)(int process, const char *why), struct kl_error **err) {
     struct kl_control *c = kl_calloc(1, sizeof *c + (size_t)size * sizeof c->peer[0]);
     int *fds = kl_malloc((size_t)size * sizeof *fds);
     int rc = c && fds ? KL_OK : kl_fail_nomem(err);
@@ -228,11 +228,11 @@ int kl_control_open(
     if (!rc) {
         *c = (struct kl_control){.rank = rank,
                                  .size = size,
-                                 .limit_ns = limit_ns,
+                                 .limit_ns = by->limit_ns,
                                  .wake = {-1, -1},
                                  .on_message = on_message,
                                  .on_lost = on_lost};
-        rc = kl_control_connect(fds, &c->on_host, rank, size, limit_ns, gather, arg, err);
+        rc = kl_control_connect(fds, &c->on_host, rank, size, by, err);
     }
     if (!rc) rc = prepare(c, fds, err);
     if (rc && fds)

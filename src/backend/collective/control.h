@@ -34,15 +34,22 @@ enum { KL_CONTROL_TEXT = 2048 }; /* the longest text */
 
 struct kl_control;
 
-/* Gathers n bytes of every rank, in the order of ranks, by the engine. */
-typedef int kl_control_gather_fn(void *arg, const void *from, void *to, size_t n,
-                                 struct kl_error **err);
+/* How processes gather before they have control connections. */
+struct kl_gathering {
+    /* Gathers n bytes of every rank, in the order of ranks. */
+    int (*gather)(const struct kl_gathering *g, const void *from, void *to, size_t n,
+                  struct kl_error **err);
+    /* false: a process has given up, so nobody need wait for it. NULL: not known. */
+    bool (*all_here)(const struct kl_gathering *g);
+    void *state;
+    int64_t limit_ns;
+};
 /* Connects all `size` processes, of which this is number `rank`. on_message gets every message but
  * signs of life; text ends in 0. on_lost is called once for a process that is lost. */
-int kl_control_open(
-    struct kl_control **out, int rank, int size, int64_t limit_ns, kl_control_gather_fn *gather,
-    void (*on_message)(int from, const struct kl_control_message *m, const char *text),
-    void (*on_lost)(int process, const char *why), void *arg, struct kl_error **err);
+int kl_control_open(struct kl_control **out, int rank, int size, const struct kl_gathering *by,
+                    void (*on_message)(int from, const struct kl_control_message *m,
+                                       const char *text),
+                    void (*on_lost)(int process, const char *why), struct kl_error **err);
 /* Sends to a process; a process that is lost, or does not read, gets nothing: it is lost. */
 void kl_control_send(struct kl_control *c, int to, const struct kl_control_message *m,
                      const char *text);

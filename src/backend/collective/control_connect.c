@@ -84,18 +84,23 @@ static int reach(const struct place *to, const struct place *me, int to_rank, in
 }
 
 /* Accepts the connections of all higher ranks; those that do not know the secret are dropped. */
-static int meet(struct kl_listener *l, const struct place *me, int rank, int size, int64_t until,
-                int *fds, struct kl_error **err) {
+static int meet(struct kl_listener *l, const struct place *me, int rank, int size,
+                const struct kl_gathering *by, int64_t until, int *fds, struct kl_error **err) {
+    const int64_t often = 100000000; /* how often it is seen whether all are still here */
     for (int left = size - 1 - rank; left;) {
         struct hello hello;
-        const int fd = kl_listener_next(l, &hello, until);
+        const int64_t now = kl_clock_ns(), soon = now + often < until ? now + often : until;
+        const int fd = kl_listener_next(l, &hello, soon);
+        const bool goes_on = now < until && (!by->all_here || by->all_here(by));
+        if (fd < 0 && errno == ETIMEDOUT && goes_on) continue;
         if (fd < 0) {
             int missing = rank + 1;
             while (fds[missing] >= 0) missing++;
             return kl_fail(err, KL_EGROUP,
                            "the control connections cannot be made: rank %d did not connect with "
-                           "rank %d within KEEL_DIST_TIMEOUT: %s",
-                           missing, rank, strerror(errno));
+                           "rank %d: %s",
+                           missing, rank,
+                           goes_on || now >= until ? strerror(errno) : "a process gave up");
         }
         if (memcmp(hello.secret, me->secret, sizeof hello.secret) == 0 && hello.rank > rank &&
             hello.rank < size && fds[hello.rank] < 0) {
@@ -109,18 +114,18 @@ static int meet(struct kl_listener *l, const struct place *me, int rank, int siz
 }
 
 static int connect_all(int *fds, const struct place *all, struct kl_listener *l, int rank, int size,
-                       int64_t until, struct kl_error **err) {
+                       const struct kl_gathering *by, int64_t until, struct kl_error **err) {
     for (int i = 0; i < rank; i++) KL_TRY(reach(&all[i], &all[rank], i, rank, until, &fds[i], err));
-    KL_TRY(meet(l, &all[rank], rank, size, until, fds, err));
+    KL_TRY(meet(l, &all[rank], rank, size, by, until, fds, err));
     const int on = 1;
     for (int i = 0; i < size; i++)
         if (fds[i] >= 0) (void)setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return KL_OK;
 }
 
-int kl_control_connect(int *fds, int *on_host, int rank, int size, int64_t limit_ns,
-                       kl_control_gather_fn *gather, void *arg, struct kl_error **err) {
-    const int64_t until = kl_clock_ns() + limit_ns;
+int kl_control_connect(int *fds, int *on_host, int rank, int size, const struct kl_gathering *by,
+                       struct kl_error **err) {
+    const int64_t until = kl_clock_ns() + by->limit_ns;
     struct place *all = kl_calloc((size_t)size + 1, sizeof *all), *me = all ? &all[size] : NULL;
     struct kl_listener *l = kl_malloc(sizeof *l);
     int rc = all && l ? KL_OK : kl_fail_nomem(err);
@@ -132,7 +137,7 @@ int kl_control_connect(int *fds, int *on_host, int rank, int size, int64_t limit
         if (!kl_random_bytes(me->secret, sizeof me->secret, true)) rc = fail(err, "random bytes");
     }
     /* First the hosts, which decide on which interface a process listens; then the ports. */
-    if (!rc) rc = gather(arg, me, all, sizeof *me, err);
+    if (!rc) rc = by->gather(by, me, all, sizeof *me, err);
     for (int i = 0; i < size && !rc; i++) {
         const bool here = strcmp(all[i].host, me->host) == 0;
         one_host = one_host && here;
@@ -141,9 +146,9 @@ int kl_control_connect(int *fds, int *on_host, int rank, int size, int64_t limit
     if (!rc && kl_listener_open(l, htonl(one_host ? INADDR_LOOPBACK : INADDR_ANY), &me->port, size,
                                 sizeof(struct hello)))
         rc = fail(err, "listen");
-    if (!rc) rc = gather(arg, me, all, sizeof *me, err);
+    if (!rc) rc = by->gather(by, me, all, sizeof *me, err);
     for (int i = 1; i < size && !rc; i++) memcpy(all[i].secret, all[0].secret, sizeof me->secret);
-    if (!rc) rc = connect_all(fds, all, l, rank, size, until, err);
+    if (!rc) rc = connect_all(fds, all, l, rank, size, by, until, err);
     if (l) kl_listener_close(l);
     kl_free(l);
     kl_free(all);

@@ -23,11 +23,22 @@ static int number_of(const char *variable, double least, double most, double *ou
     return KL_OK;
 }
 
+/* As number_of, of whole numbers. */
+static int count_of(const char *variable, long least, long most, long *out, struct kl_error **err) {
+    double v = -1;
+    KL_TRY(number_of(variable, (double)least, (double)most, &v, err));
+    if (v < (double)least) return KL_OK;
+    if (v != (double)(long)v)
+        return kl_fail(err, KL_EARG, "%s=%.64s is no whole number", variable, getenv(variable));
+    *out = (long)v;
+    return KL_OK;
+}
+
 static int size_by(struct kl_environment *e, const char *variable, bool by_mpi,
                    struct kl_error **err) {
-    double size = 0;
+    long size = 0;
     if (e->size > 1) return KL_OK;
-    KL_TRY(number_of(variable, 1, MOST_PROCESSES, &size, err));
+    KL_TRY(count_of(variable, 1, MOST_PROCESSES, &size, err));
     if (size < 1) return KL_OK;
     e->size = (int)size;
     e->by = variable;
@@ -52,9 +63,9 @@ static void size_by_hosts(struct kl_environment *e) {
 /* MLX's launcher tells processes of its backend nccl where the first one listens. */
 static int meeting_place(struct kl_environment *e, struct kl_error **err) {
     const char *host = getenv("NCCL_HOST_IP");
-    double rank = -1, port = -1;
-    KL_TRY(number_of("MLX_RANK", 0, MOST_PROCESSES, &rank, err));
-    KL_TRY(number_of("NCCL_PORT", 1, 65535, &port, err));
+    long rank = -1, port = -1;
+    KL_TRY(count_of("MLX_RANK", 0, MOST_PROCESSES, &rank, err));
+    KL_TRY(count_of("NCCL_PORT", 1, 65535, &port, err));
     if (!host || !*host || rank < 0 || port < 0 || e->size < 2 || e->by_mpi) return KL_OK;
     if (rank >= e->size)
         return kl_fail(err, KL_EARG, "MLX_RANK=%d is no rank of %d processes, which %s says",

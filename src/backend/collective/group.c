@@ -286,7 +286,7 @@ void kl_group_forget_causes(struct kl_exchange_name x) {
     }
 }
 
-bool kl_group_take_comm(const struct kl_group *g, int from_rank, int lane, char *text) {
+int kl_group_take_comm(const struct kl_group *g, int from_rank, int lane, char *text) {
     for (struct note **at = &notes; *at; at = &(*at)->next) {
         struct note *n = *at;
         if (n->m.kind != KL_CONTROL_COMM || n->m.group != g->id || n->m.lane != lane ||
@@ -295,9 +295,9 @@ bool kl_group_take_comm(const struct kl_group *g, int from_rank, int lane, char 
         strcpy(text, n->text); /* messages are shorter than KL_CONTROL_TEXT */
         *at = n->next;
         kl_free(n);
-        return true;
+        return 1;
     }
-    return false;
+    return note_missed ? KL_ENOMEM : 0;
 }
 
 /* ---- splitting ---- */

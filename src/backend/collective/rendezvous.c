@@ -272,9 +272,10 @@ static int fail_gather(struct kl_error **err, int rank) {
 }
 
 /* Rank 0 gets the bytes of all, and sends all to each. */
-int kl_rendezvous_gather(void *arg, const void *from, void *to, size_t n, struct kl_error **err) {
-    struct kl_rendezvous *r = arg;
-    const int64_t until = kl_clock_ns() + r->limit_ns;
+int kl_rendezvous_gather(const struct kl_gathering *g, const void *from, void *to, size_t n,
+                         struct kl_error **err) {
+    struct kl_rendezvous *r = g->state;
+    const int64_t until = kl_clock_ns() + g->limit_ns;
     const size_t all = n * (size_t)r->size;
     char *place = to;
     memmove(place + (size_t)r->rank * n, from, n);
@@ -290,6 +291,14 @@ int kl_rendezvous_gather(void *arg, const void *from, void *to, size_t n, struct
     for (int i = 1; i < r->size; i++)
         if (kl_move_whole(r->fd[i], to, all, true, until)) return fail_gather(err, i);
     return KL_OK;
+}
+
+/* Rank 0 sees that a process has gone, and goes too, which the others see. */
+bool kl_rendezvous_all_here(const struct kl_gathering *g) {
+    const struct kl_rendezvous *r = g->state;
+    for (int i = 0; i < r->size; i++)
+        if (r->fd[i] >= 0 && kl_connection_has_ended(r->fd[i])) return false;
+    return true;
 }
 
 void kl_rendezvous_close(struct kl_rendezvous *r) {

@@ -8,5 +8,8 @@ struct kl_rendezvous;
  * and `port`. It waits for all of them, for at most limit_ns. KL_EGROUP. */
 int kl_rendezvous_open(struct kl_rendezvous **out, const char *host, int port, int rank, int size,
                        int64_t limit_ns, struct kl_error **err);
-kl_control_gather_fn kl_rendezvous_gather;         /* arg: the rendezvous */
+/* As in struct kl_gathering; its state is the rendezvous. */
+int kl_rendezvous_gather(const struct kl_gathering *g, const void *from, void *to, size_t n,
+                         struct kl_error **err);
+bool kl_rendezvous_all_here(const struct kl_gathering *g);
 void kl_rendezvous_close(struct kl_rendezvous *r); /* NULL is fine */

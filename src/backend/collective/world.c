@@ -65,15 +65,10 @@ static int check_name(const char *name, struct kl_error **err) {
 
 /* ---- several processes ---- */
 
-struct gathering {
-    struct kl_comm *comm;
-    int64_t limit_ns;
-};
-
 /* Gathers bytes by an exchange of the engine, before anything else uses it. */
-static int gather_by_mpi(void *arg, const void *from, void *to, size_t n, struct kl_error **err) {
-    const struct gathering *g = arg;
-    struct kl_comm *c = g->comm;
+static int gather_by_mpi(const struct kl_gathering *g, const void *from, void *to, size_t n,
+                         struct kl_error **err) {
+    struct kl_comm *c = g->state;
     struct kl_exchange x = {
         .kind = KL_EXCHANGE_GATHER, .dtype = KL_U8, .n = (int64_t)n, .from = from, .to = to};
     const int64_t until = kl_clock_ns() + g->limit_ns;
@@ -106,11 +101,12 @@ static int check_size(const struct kl_environment *e, const struct kl_comm *c,
 struct offer {
     char host[KL_HOST_BYTES];
     int64_t device;
-    int64_t joins; /* it has a device that can join others */
+    int64_t joins;             /* it has a device that can join others */
+    char gates[KL_GATES_NAME]; /* rank 0: the file of gates */
 };
 
 /* Whether all processes have devices that can join each other: then *device is this one's. */
-static int agree(const char *name, int rank, int size, kl_control_gather_fn *gather, void *arg,
+static int agree(const char *name, int rank, int size, const struct kl_gathering *by,
                  struct kl_backend **device, struct kl_error **err) {
     const int on_host = kl_control_rank_on_host(kl_group_control);
     struct kl_backend *b = kl_collective_host.device(on_host, strcmp(name, "nccl") == 0);
@@ -120,9 +116,11 @@ static int agree(const char *name, int rank, int size, kl_control_gather_fn *gat
     kl_host_name(mine->host);
     mine->joins = b && strcmp(name, "mpi") != 0 && !kl_gpu_comm_missing(b);
     if (mine->joins) mine->device = kl_gpu_comm_device(b);
-    int rc = gather(arg, mine, all, sizeof *mine, err);
-    bool joins = true;
+    if (mine->joins && rank == 0) kl_gates_make(mine->gates, size);
+    int rc = by->gather(by, mine, all, sizeof *mine, err);
+    bool joins = true, here = true; /* here: all are on this host */
     for (int i = 0; i < size && !rc && joins; i++) {
+        here = here && strcmp(all[i].host, mine->host) == 0;
         joins = all[i].joins != 0;
         if (!joins)
             snprintf(world.no_device, sizeof world.no_device,
@@ -134,27 +132,64 @@ static int agree(const char *name, int rank, int size, kl_control_gather_fn *gat
                          "ranks %d and %d have the same GPU as default device", k, i);
         }
     }
+    if (joins && here && !rc) kl_gates_map(all[0].gates, rank, size);
     kl_free(all);
     *device = joins && !rc ? b : NULL;
     return rc;
 }
 
+/* A process tells the others this at the end. */
+struct outcome {
+    int64_t code;
+    int64_t has_gates;
+    char text[160];
+};
+
+/* Whether all processes have come so far; rc and *err are what this one has come to. all: memory of
+ * one more than there are. From here on every process has the group, and can be told by it. */
+static int share_outcome(int rc, int size, struct outcome *all, const struct kl_gathering *by,
+                         struct kl_error **err) {
+    struct outcome *mine = &all[size];
+    bool have_gates = true;
+    mine->code = rc;
+    mine->has_gates = kl_gates_are_shared();
+    if (rc) snprintf(mine->text, sizeof mine->text, "%s", *err ? (*err)->message : "no memory");
+    const int got = by->gather(by, mine, all, sizeof *mine, rc ? NULL : err);
+    if (rc || got) return rc ? rc : got;
+    for (int i = 0; i < size; i++) have_gates = have_gates && all[i].has_gates;
+    kl_gates_settle(have_gates);
+    for (int i = 0; i < size; i++)
+        if (all[i].code)
+            return kl_fail(err, KL_EGROUP, "rank %d could not join: %s", i, all[i].text);
+    return KL_OK;
+}
+
 /* Makes the group of all processes, once they can gather. */
-static int join_world(const char *name, int rank, int size, struct kl_comm *comm, int64_t limit_ns,
-                      kl_control_gather_fn *gather, void *arg, struct kl_error **err) {
+static int make_group(const char *name, int rank, int size, struct kl_comm *comm,
+                      const struct kl_gathering *by, struct outcome *all, struct kl_error **err) {
     struct kl_backend *device = NULL;
     struct kl_group *g;
-    KL_TRY(kl_control_open(&kl_group_control, rank, size, limit_ns, gather, kl_group_on_message,
-                           kl_group_on_lost, arg, err));
-    KL_TRY(agree(name, rank, size, gather, arg, &device, err));
+    KL_TRY(kl_control_open(&kl_group_control, rank, size, by, kl_group_on_message, kl_group_on_lost,
+                           err));
+    KL_TRY(agree(name, rank, size, by, &device, err));
     if (!device && (!comm || strcmp(name, "nccl") == 0))
         return kl_fail(err, KL_EGROUP, "the backend nccl cannot be used: %s", world.no_device);
-    if (device) KL_TRY(kl_gates_share(rank, size, gather, arg, err));
-    KL_TRY(kl_group_new(&g, rank, size, comm, device, NULL, 1, err));
-    KL_TRY(kl_progress_start(kl_group_control, err));
+    int rc = kl_group_new(&g, rank, size, comm, device, NULL, 1, err);
+    if (!rc) rc = kl_progress_start(kl_group_control, err);
+    KL_TRY(share_outcome(rc, size, all, by, err));
     KL_TRY(kl_device_connect(g, err));
     world.group = g;
     return KL_OK;
+}
+
+static int join_world(const char *name, int rank, int size, struct kl_comm *comm,
+                      const struct kl_gathering *by, struct kl_error **err) {
+    struct outcome *all = kl_calloc((size_t)size + 1, sizeof *all);
+    if (!all) return kl_fail_nomem(err);
+    int rc = make_group(name, rank, size, comm, by, all, err);
+    if (rc) kl_gates_settle(false);
+    kl_free(all);
+    return rc;
 }
 
 static int open_by_mpi(const struct kl_environment *e, const char *name, struct kl_error **err) {
@@ -162,15 +197,20 @@ static int open_by_mpi(const struct kl_environment *e, const char *name, struct 
     KL_TRY(kl_mpi_open(&comm, e->limit_ns, err));
     KL_TRY(check_size(e, comm, err));
     if (comm->size == 1) return kl_group_new(&world.group, 0, 1, NULL, NULL, NULL, 0, err);
-    return join_world(name, comm->rank, comm->size, comm, e->limit_ns, gather_by_mpi,
-                      &(struct gathering){comm, e->limit_ns}, err);
+    const struct kl_gathering by = {
+        .gather = gather_by_mpi, .state = comm, .limit_ns = e->limit_ns};
+    return join_world(name, comm->rank, comm->size, comm, &by, err);
 }
 
 static int open_by_meeting(const struct kl_environment *e, const char *name,
                            struct kl_error **err) {
     struct kl_rendezvous *r;
     KL_TRY(kl_rendezvous_open(&r, e->host, e->port, e->rank, e->size, e->limit_ns, err));
-    int rc = join_world(name, e->rank, e->size, NULL, e->limit_ns, kl_rendezvous_gather, r, err);
+    const struct kl_gathering by = {.gather = kl_rendezvous_gather,
+                                    .all_here = kl_rendezvous_all_here,
+                                    .state = r,
+                                    .limit_ns = e->limit_ns};
+    int rc = join_world(name, e->rank, e->size, NULL, &by, err);
     kl_rendezvous_close(r);
     return rc;
 }

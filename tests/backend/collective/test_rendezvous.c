@@ -73,9 +73,10 @@ static void expect_failed(struct process *p, const char *text, const char *more)
 
 static void *gather_one(void *arg) {
     struct process *p = arg;
+    const struct kl_gathering by = {.state = p->r, .limit_ns = (int64_t)LONG_S * 1000000000};
     int64_t mine[2] = {100 + p->rank, p->size}, all[2 * MOST];
     for (int k = 0; k < 3; k++, mine[0]++) {
-        p->rc = kl_rendezvous_gather(p->r, mine, all, sizeof mine, &p->err);
+        p->rc = kl_rendezvous_gather(&by, mine, all, sizeof mine, &p->err);
         for (int i = 0; i < p->size && !p->rc; i++)
             if (all[2 * i] != 100 + i + k || all[2 * i + 1] != p->size) p->rc = 1;
     }
@@ -314,6 +315,7 @@ struct control {
     struct process *p;
     int fds[MOST], on_host, n_gathered;
     int strangers[8 * MOST], n_strangers;
+    bool gives_up; /* after all know where it listens */
 };
 
 /* Connects with whatever this process listens at, and says nothing. */
@@ -329,49 +331,80 @@ static void visit_listeners(struct control *c) {
     }
 }
 
-static int gather_with_strangers(void *arg, const void *from, void *to, size_t n,
+static int gather_with_strangers(const struct kl_gathering *g, const void *from, void *to, size_t n,
                                  struct kl_error **err) {
-    struct control *c = arg;
+    struct control *c = g->state;
+    const struct kl_gathering by = {.state = c->p->r, .limit_ns = g->limit_ns};
     if (c->n_gathered++ == 1) visit_listeners(c);
-    return kl_rendezvous_gather(c->p->r, from, to, n, err);
+    const int rc = kl_rendezvous_gather(&by, from, to, n, err);
+    return rc || c->n_gathered < 2 || !c->gives_up ? rc : kl_fail(err, KL_EGROUP, "it gives up");
+}
+
+static bool all_here(const struct kl_gathering *g) {
+    const struct control *c = g->state;
+    return kl_rendezvous_all_here(&(struct kl_gathering){.state = c->p->r});
 }
 
 static void *connect_one(void *arg) {
     struct control *c = arg;
     struct process *p = c->p;
-    p->rc = kl_control_connect(c->fds, &c->on_host, p->rank, p->size, 100000000000000,
-                               gather_with_strangers, c, &p->err);
+    const struct kl_gathering by = {.gather = gather_with_strangers,
+                                    .all_here = all_here,
+                                    .state = c,
+                                    .limit_ns = 100000000000000};
+    p->rc = kl_control_connect(c->fds, &c->on_host, p->rank, p->size, &by, &p->err);
+    if (p->rc) kl_rendezvous_close(p->r);
     return NULL;
+}
+
+/* All meet, and connect; gives_up: a rank that does not. */
+static void connect_all(struct process *p, struct control *c, int n, int gives_up) {
+    const int port = free_port();
+    for (int i = 0; i < n; i++) start(&p[i], i, n, port, LONG_S);
+    for (int i = 0; i < n; i++) expect_joined(&p[i]);
+    for (int i = 0; i < n; i++) {
+        c[i] = (struct control){.p = &p[i], .gives_up = i == gives_up};
+        for (int k = 0; k < MOST; k++) c[i].fds[k] = -1;
+        assert_int_equal(pthread_create(&p[i].thread, NULL, connect_one, &c[i]), 0);
+    }
+}
+
+static void close_all(struct control *c, int n) {
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < n; k++)
+            if (c[i].fds[k] >= 0) close(c[i].fds[k]);
+        for (int k = 0; k < c[i].n_strangers; k++) close(c[i].strangers[k]);
+    }
+}
+
+/* A rank that gives up while others wait for its connection keeps nobody. */
+static void one_gives_up(void **state) {
+    enum { N = 2 };
+    struct process p[N];
+    struct control c[N];
+    connect_all(p, c, N, 1);
+    expect_failed(&p[1], "it gives up", "");
+    expect_failed(&p[0], "rank 1 did not connect with rank 0", "a process gave up");
+    close_all(c, N);
 }
 
 static void strangers_at_control(void **state) {
     enum { N = 4 };
     struct process p[N];
     struct control c[N];
-    const int port = free_port();
-    for (int i = 0; i < N; i++) start(&p[i], i, N, port, LONG_S);
-    for (int i = 0; i < N; i++) expect_joined(&p[i]);
-    for (int i = 0; i < N; i++) {
-        c[i] = (struct control){.p = &p[i]};
-        for (int k = 0; k < MOST; k++) c[i].fds[k] = -1;
-        assert_int_equal(pthread_create(&p[i].thread, NULL, connect_one, &c[i]), 0);
-    }
+    connect_all(p, c, N, -1);
     for (int i = 0; i < N; i++) expect_joined(&p[i]);
     for (int i = 0; i < N; i++) {
         assert_true(c[i].n_strangers >= 1);
         assert_int_equal(c[i].on_host, i);
         for (int k = 0; k < N; k++) assert_int_equal(c[i].fds[k] >= 0, k != i);
-        for (int k = 0; k < c[i].n_strangers; k++) close(c[i].strangers[k]);
     }
     char byte = 0;
     says(c[0].fds[3], "x", 1);
     assert_int_equal(kl_move_whole(c[3].fds[0], &byte, 1, false, in_seconds(LONG_S)), 0);
     assert_int_equal(byte, 'x');
-    for (int i = 0; i < N; i++) {
-        for (int k = 0; k < N; k++)
-            if (k != i) close(c[i].fds[k]);
-        kl_rendezvous_close(p[i].r);
-    }
+    close_all(c, N);
+    for (int i = 0; i < N; i++) kl_rendezvous_close(p[i].r);
 }
 
 int main(void) {
@@ -389,6 +422,7 @@ int main(void) {
         cmocka_unit_test(ends_before_gathering),
         cmocka_unit_test(no_memory),
         cmocka_unit_test(strangers_at_control),
+        cmocka_unit_test(one_gives_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
