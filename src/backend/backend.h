@@ -24,6 +24,9 @@ struct kl_fusion_limits {
     int steps, reads, leaves, function;
 };
 
+/* KL_HOLDS_FULL: no further task may be launched. */
+enum kl_holds { KL_HOLDS_NOTHING, KL_HOLDS_SOME, KL_HOLDS_FULL };
+
 struct kl_backend_ops {
     struct kl_fusion_limits fusion; /* 0: every operation is a kernel */
 
@@ -71,10 +74,11 @@ struct kl_backend_ops {
      * parked. NULL: the backend never holds commands back. */
     void (*flush)(struct kl_backend *b, struct kl_queue *q);
 
-    /* Whether commands that are encoded must not be handed over yet: `flush` does nothing then, and
-     * no task of the queue may be launched. *w says for what they wait; afterwards the executor
-     * asks again. false: if they were held, they are handed over. NULL: never. */
-    bool (*holds)(struct kl_backend *b, struct kl_queue *q, struct kl_wait *w);
+    /* Hands over what could not be handed over before; the rest is held. Nothing that is encoded
+     * later is handed over before it, nor by `flush`. patient: the executor has nothing else to do
+     * for the queue, and *w says for what it can wait. NULL: nothing is ever held. */
+    enum kl_holds (*holds)(struct kl_backend *b, struct kl_queue *q, bool patient,
+                           struct kl_wait *w);
 
     /* A thread is about to wait for this queue: settles the command buffers that are complete. NULL
      * for the CPU. */

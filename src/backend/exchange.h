@@ -71,6 +71,8 @@ enum { KL_BROUGHT_WORDS = 1 + 2 * (KL_EXCHANGE_N_WORDS - 2) };
 /* Above all ranks; below the value of a clear fault word, which says that nobody failed. */
 #define KL_VERDICT_UNLIKE 0xfffffffeu
 
+enum { KL_MOST_HELD = 8 };
+
 struct kl_block;
 struct kl_wait;
 struct kl_device_part;
@@ -78,10 +80,11 @@ struct kl_device_part_ops {
     /* The operation is about to be encoded. own: why this rank takes part without a value, or NULL;
      * borrowed. A failure is that of the operation, which is not encoded then. */
     int (*begin)(struct kl_device_part *p, struct kl_error *own, struct kl_error **err);
-    /* It is encoded, and everything before it in its queue is handed over. false: it must not be
-     * handed over yet, *w says for what it waits. true: the caller hands it over and calls started
-     * with *token. */
-    bool (*may_start)(struct kl_device_part *p, struct kl_wait *w, void **token);
+    /* It is encoded, after begin. At most KL_MOST_HELD are encoded and not handed over. */
+    void (*ready)(struct kl_device_part *p);
+    /* Whether it may be handed over, as the first of its queue: then the caller does so and calls
+     * started with *token. false: when patient, *w says for what it waits. */
+    bool (*may_start)(struct kl_device_part *p, bool patient, struct kl_wait *w, void **token);
     /* It has been handed over, or refused; the part may be gone. */
     void (*started)(void *token);
     /* It cannot be handed over, so other ranks must not wait for it. why: borrowed. */

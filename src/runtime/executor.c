@@ -247,10 +247,20 @@ static bool park(struct kl_stream *s, const struct kl_wait *w) {
     return false;
 }
 
-/* Whether s must be parked before anything else, on *w. */
-static bool is_held(struct kl_stream *s, struct kl_wait *w) {
+static enum kl_holds holds(struct kl_stream *s, bool patient, struct kl_wait *w) {
     const struct kl_backend_ops *ops = s->backend->ops;
-    return ops->holds && ops->holds(s->backend, s->queue, w);
+    return ops->holds ? ops->holds(s->backend, s->queue, patient, w) : KL_HOLDS_NOTHING;
+}
+
+/* The next task of s, or NULL; the caller keeps the role. */
+static struct kl_task *look_for_task(struct kl_stream *s) {
+    if (kl_list_empty(&s->local)) {
+        kl_mutex_lock(s->mu);
+        kl_list_splice(&s->local, &s->inbox);
+        kl_mutex_unlock(s->mu);
+    }
+    struct kl_link *n = kl_list_first(&s->local);
+    return n ? kl_container(n, struct kl_task, link) : NULL;
 }
 
 /* The next task of s; the caller keeps the role. NULL: there was no task, and the role is given
@@ -295,17 +305,20 @@ void kl_executor_run(struct kl_stream *s, uint64_t until) {
     /* A hook that ended a wait inside a task would make that task fail. */
     struct kl_wait_hook hook = kl_wait_hook_set((struct kl_wait_hook){NULL, NULL});
     for (;;) {
-        struct kl_wait w;
-        if (is_held(s, &w)) {
-            if (park(s, &w)) break;
+        struct kl_wait w, of_held;
+        const enum kl_holds held = holds(s, false, NULL);
+        struct kl_task *t = held == KL_HOLDS_FULL ? NULL : held ? look_for_task(s) : next_task(s);
+        if (!t && !held) break;
+        if (!t) {
+            if (holds(s, true, &w) && park(s, &w)) break;
             continue;
         }
-        struct kl_task *t = next_task(s);
-        if (!t) break;
         const bool abandoned = !kl_task_start(t);
         if (!abandoned && must_wait(s, t, &w)) {
             if (s->backend->ops->flush) s->backend->ops->flush(s->backend, s->queue);
-            if (kl_task_put_off(t) && park(s, &w)) break;
+            const bool put_off = kl_task_put_off(t);
+            if (put_off && held && holds(s, true, &of_held)) w = of_held;
+            if (put_off && park(s, &w)) break;
             continue;
         }
         bool last;
@@ -318,7 +331,7 @@ void kl_executor_run(struct kl_stream *s, uint64_t until) {
                 execute(s, t);
         }
         /* A caller that runs tasks comes back to ask its hook. It may then go on here. */
-        if ((last || kl_wait_hook_due(&hook)) && !is_held(s, &w)) {
+        if ((last || kl_wait_hook_due(&hook)) && !holds(s, false, NULL)) {
             give_up_rest(s);
             break;
         }
@@ -365,13 +378,17 @@ void kl_executor_stream_init(struct kl_stream *s) {
 }
 
 void kl_executor_hand_over(struct kl_stream *s) {
-    struct kl_wait w;
+    for (const struct kl_frame *f = kl_frames; f; f = f->outer) {
+        if (f->stream != s) continue;
+        (void)holds(s, false, NULL); /* this thread runs it */
+        return;
+    }
     kl_mutex_lock(s->mu);
     const bool mine = s->role == KL_QUEUED;
     if (mine) s->role = KL_RUNNING;
     kl_mutex_unlock(s->mu);
     if (!mine) return;
-    (void)is_held(s, &w); /* whoever runs s next parks it, if it still is */
+    (void)holds(s, false, NULL);
     kl_mutex_lock(s->mu);
     const bool must_push = make_queued(s);
     kl_mutex_unlock(s->mu);

@@ -257,22 +257,27 @@ static void unlike(struct part *p, int64_t a, int64_t b, int64_t i, int64_t k) {
     kl_group_break(p->group, kl_unlike_error(p->op, a, b, i, k));
 }
 
-static bool may_start(struct kl_device_part *base, struct kl_wait *w, void **token) {
+static void ready(struct kl_device_part *base) {
+    kl_device_gate_arrive(part_of(base)->lane, base->number, base->what);
+}
+
+static bool may_start(struct kl_device_part *base, bool patient, struct kl_wait *w, void **token) {
     struct part *p = part_of(base);
     struct kl_group *g = p->group;
     int64_t theirs = 0;
-    const enum kl_gate_state state =
-        kl_device_gate_pass(g, p->lane, base->number, base->what, &theirs);
-    kl_progress_lock();
-    const int64_t least = theirs < base->what ? theirs : base->what;
-    if (state == KL_GATE_UNLIKE && !g->broken)
-        unlike(p, least, theirs + base->what - least, base->number, base->number);
-    const bool may = state == KL_GATE_OPEN || g->broken;
-    kl_progress_unlock();
+    bool is_unlike;
+    bool may = kl_device_gate_pass(g, p->lane, base->number, patient, &is_unlike, &theirs);
+    if (is_unlike) {
+        const int64_t least = theirs < base->what ? theirs : base->what;
+        kl_progress_lock();
+        if (!g->broken) unlike(p, least, theirs + base->what - least, base->number, base->number);
+        kl_progress_unlock();
+        may = true; /* the library is not called any more */
+    }
     if (may) {
         *token = p->lane;
         (void)kl_group_retain(g);
-    } else {
+    } else if (patient) {
         kl_device_gate_hold(g, p->lane, w);
     }
     return may;
@@ -346,6 +351,7 @@ static void drop(struct kl_device_part *base) {
 }
 
 static const struct kl_device_part_ops part_ops = {.begin = begin,
+                                                   .ready = ready,
                                                    .may_start = may_start,
                                                    .started = started,
                                                    .refused = refused,

@@ -16,13 +16,6 @@ enum kl_lane_state {
     KL_LANE_JOINED,
     KL_LANE_ENDED, /* the group is broken */
 };
-/* Where the next exchange of a lane is. */
-enum kl_place {
-    KL_PLACE_NONE /* there is no gate */,
-    KL_PLACE_AWAY,
-    KL_PLACE_ARRIVED,
-    KL_PLACE_THROUGH
-};
 struct kl_device_lane {
     struct kl_group *group;             /* that it belongs to; borrowed; fixed */
     _Atomic(struct kl_stream *) stream; /* of the device; made at first use */
@@ -37,13 +30,15 @@ struct kl_device_lane {
     void *aborted_there;       /* its address on the device */
     int64_t number;            /* of exchanges begun */
     /* Where the ranks wait for each other before an exchange is handed over (device_gate.c). */
-    enum kl_place place;
-    bool made;            /* the gate is this process's */
+    bool has_gate;
     struct kl_gate *gate; /* NULL: not found yet */
     uint64_t gate_name;
-    int gate_size, gate_maker; /* ranks; the process that makes it */
-    int64_t gate_number, what; /* of the exchange that is to pass */
-    uint64_t held;             /* a ticket of the connector for which that waits, or 0 */
+    int gate_size, gate_maker,
+        gate_member; /* ranks; the process that makes it; this rank's number */
+    /* Exchanges that are encoded here, for which this rank has arrived, and that are handed over. */
+    int64_t n_encoded, n_arrived, n_handed;
+    int64_t what[KL_GATE_AHEAD];
+    uint64_t held; /* a ticket of the connector for which the next one waits, or 0 */
 };
 
 /* The part of a group that belongs to its devices; NULL where these have no common library. */

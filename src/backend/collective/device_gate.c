@@ -16,8 +16,8 @@ enum { SPINS = 500 /* a few microseconds, in which the other ranks mostly come *
 
 static _Atomic(int) n_open; /* lanes with a gate */
 static _Atomic(int) n_held;
-static int n_stalls, n_through;  /* under the lock */
-static __thread bool hands_over; /* this thread hands over what is through */
+static int n_stalls; /* under the lock */
+static __thread bool hands_over; /* this thread hands an exchange over */
 
 int kl_device_n_held(void) {
     return atomic_load(&n_held);
@@ -37,24 +37,25 @@ static uint64_t name_of(const struct kl_group *g, int lane) {
 int kl_device_gate_open(struct kl_group *g, int lane, struct kl_error **err) {
     struct kl_device_lane *l = &g->device->lanes[lane];
     const int peer = (lane - 1) / 2;
-    const int maker = lane == KL_LANE_ALL ? 0 : lane == kl_lane_send(peer) ? g->rank : peer;
-    if (!kl_gates_are_shared()) return KL_OK;
+    const bool of_all = lane == KL_LANE_ALL, sends = !of_all && lane == kl_lane_send(peer);
+    const int maker = of_all ? 0 : sends ? g->rank : peer;
+    if (!kl_gates_are_shared() || g->size > KL_GATE_RANKS) return KL_OK;
     l->gate_name = name_of(g, lane);
-    l->gate_size = lane == KL_LANE_ALL ? g->size : 2;
+    l->gate_size = of_all ? g->size : 2;
+    l->gate_member = of_all ? g->rank : !sends;
     l->gate_maker = g->process[maker];
-    l->made = maker == g->rank;
-    if (l->made && !(l->gate = kl_gate_new(l->gate_name)))
+    if (maker == g->rank && !(l->gate = kl_gate_new(l->gate_name)))
         return kl_fail(err, KL_ELIMIT, "this process has too many groups on its device");
-    l->place = KL_PLACE_AWAY;
+    l->has_gate = true;
     atomic_fetch_add(&n_open, 1);
     return KL_OK;
 }
 
 void kl_device_gate_close(struct kl_group *g, int lane) {
     struct kl_device_lane *l = &g->device->lanes[lane];
-    if (l->place == KL_PLACE_NONE) return;
-    if (l->made) kl_gate_end(l->gate);
-    l->place = KL_PLACE_NONE;
+    if (!l->has_gate) return;
+    if (l->gate_maker == g->process[g->rank]) kl_gate_end(l->gate);
+    l->has_gate = false;
     atomic_fetch_sub(&n_open, 1);
 }
 
@@ -68,53 +69,58 @@ static void let_go(struct kl_device_lane *l) {
     l->held = 0;
 }
 
-static void go_through(struct kl_device_lane *l) {
-    l->place = KL_PLACE_THROUGH;
-    n_through++;
+/* Arrives for what is encoded, where that is allowed. */
+static void arrive(struct kl_device_lane *l) {
+    if (n_stalls || l->n_arrived == l->n_encoded) return;
+    if (!l->gate && !(l->gate = kl_gate_find(l->gate_maker, l->gate_name))) return;
+    for (; l->n_arrived < l->n_encoded; l->n_arrived++)
+        kl_gate_arrive(l->gate, l->gate_member, l->n_arrived,
+                       l->what[l->n_arrived % KL_GATE_AHEAD]);
 }
 
-/* Arrives at the gate where that is allowed, and looks whether it is open. */
-static enum kl_gate_state try_to_pass(struct kl_device_lane *l, int64_t *theirs) {
-    if (l->place == KL_PLACE_THROUGH) return KL_GATE_OPEN;
-    if (!l->gate && !(l->gate = kl_gate_find(l->gate_maker, l->gate_name))) return KL_GATE_CLOSED;
-    if (l->place == KL_PLACE_AWAY) {
-        if (n_stalls) return KL_GATE_CLOSED;
-        const enum kl_gate_state s =
-            kl_gate_arrive(l->gate, l->gate_name, l->gate_size, l->gate_number, l->what, theirs);
-        if (s == KL_GATE_CLOSED) l->place = KL_PLACE_ARRIVED;
-        if (s != KL_GATE_OPEN) return s;
-    } else if (!kl_gate_is_open(l->gate, l->gate_name, l->gate_number)) {
-        return KL_GATE_CLOSED;
-    }
-    go_through(l);
-    return KL_GATE_OPEN;
+static bool is_open(const struct kl_device_lane *l, int64_t number) {
+    return number < l->n_arrived && kl_gate_is_open(l->gate, l->gate_name, l->gate_size, number);
 }
 
-enum kl_gate_state kl_device_gate_pass(struct kl_group *g, struct kl_device_lane *l, int64_t number,
-                                       int64_t what, int64_t *theirs) {
-    enum kl_gate_state s = KL_GATE_CLOSED;
-    if (l->place == KL_PLACE_NONE) return KL_GATE_OPEN;
-    for (int attempt = 0; attempt < 2 && s == KL_GATE_CLOSED; attempt++) {
+void kl_device_gate_arrive(struct kl_device_lane *l, int64_t number, int64_t what) {
+    if (!l->has_gate) return;
+    kl_progress_lock();
+    l->what[number % KL_GATE_AHEAD] = what;
+    l->n_encoded = number + 1;
+    arrive(l);
+    kl_progress_unlock();
+}
+
+bool kl_device_gate_pass(struct kl_group *g, struct kl_device_lane *l, int64_t number, bool patient,
+                         bool *is_unlike, int64_t *theirs) {
+    bool open = false;
+    *is_unlike = false;
+    if (!l->has_gate) return true;
+    for (int attempt = 0; attempt < 1 + patient && !open; attempt++) {
         kl_progress_lock();
-        l->gate_number = number;
-        l->what = what;
-        s = g->broken ? KL_GATE_OPEN : try_to_pass(l, theirs);
-        if (s == KL_GATE_OPEN) let_go(l); /* another thread may have waited for it */
-        const struct kl_gate *gate = l->place == KL_PLACE_ARRIVED ? l->gate : NULL;
+        arrive(l);
+        open = is_open(l, number);
+        if (open)
+            *is_unlike = kl_gate_is_unlike(l->gate, l->gate_name, l->gate_size, number,
+                                           l->what[number % KL_GATE_AHEAD], theirs);
+        open = (open && !*is_unlike) || g->broken;
+        const struct kl_gate *gate = number < l->n_arrived ? l->gate : NULL;
+        if (open) let_go(l); /* another thread may have waited for it */
+        hands_over = open;
         kl_progress_unlock();
-        for (int i = 0; i < SPINS && gate && !kl_gate_is_open(gate, l->gate_name, number); i++)
+        for (int i = 0; i < SPINS && patient && gate && !open; i++) {
+            if (kl_gate_is_open(gate, l->gate_name, l->gate_size, number)) break;
             kl_pause_cpu();
+        }
     }
-    hands_over = s == KL_GATE_OPEN;
-    return s;
+    return open;
 }
 
 void kl_device_gate_passed(struct kl_device_lane *l) {
     hands_over = false;
-    if (l->place == KL_PLACE_NONE) return;
+    if (!l->has_gate) return;
     kl_progress_lock();
-    if (l->place == KL_PLACE_THROUGH) n_through--;
-    l->place = KL_PLACE_AWAY;
+    l->n_handed++;
     kl_progress_unlock();
 }
 
@@ -130,8 +136,9 @@ void kl_device_gate_hold(struct kl_group *g, struct kl_device_lane *l, struct kl
 }
 
 void kl_device_gate_advance(struct kl_group *g, struct kl_device_lane *l) {
-    int64_t theirs;
-    if (l->held && try_to_pass(l, &theirs) != KL_GATE_CLOSED) let_go(l);
+    if (!l->has_gate) return;
+    arrive(l);
+    if (l->held && is_open(l, l->n_handed)) let_go(l);
 }
 
 void kl_device_gate_end(struct kl_device_lane *l) {
@@ -143,20 +150,19 @@ void kl_device_gate_end(struct kl_device_lane *l) {
 static void withdraw(struct kl_group *g) {
     for (int i = 0; g->device && i < 2 * g->size + 1; i++) {
         struct kl_device_lane *l = &g->device->lanes[i];
-        if (l->place != KL_PLACE_ARRIVED) continue;
-        if (kl_gate_withdraw(l->gate, l->gate_name, l->gate_number))
-            l->place = KL_PLACE_AWAY;
-        else
-            go_through(l);
+        while (l->n_arrived > l->n_handed &&
+               kl_gate_withdraw(l->gate, l->gate_name, l->gate_size, l->n_arrived - 1))
+            l->n_arrived--;
     }
 }
 
 static struct kl_stream *to_hand_over; /* under the lock */
 
-static void find_through(struct kl_group *g) {
+/* Finds a stream with an exchange that other ranks count on. */
+static void find_open(struct kl_group *g) {
     for (int i = 0; g->device && i < 2 * g->size + 1; i++) {
         struct kl_device_lane *l = &g->device->lanes[i];
-        if (l->place != KL_PLACE_THROUGH) continue;
+        if (l->n_arrived <= l->n_handed || g->broken) continue;
         let_go(l);
         to_hand_over = atomic_load(&l->stream);
     }
@@ -167,13 +173,16 @@ bool kl_device_stall_begin(void) {
     kl_progress_lock();
     n_stalls++;
     kl_groups_each(withdraw);
-    while (n_through && !hands_over) {
+    for (bool more = !hands_over; more;) {
         to_hand_over = NULL;
-        kl_groups_each(find_through);
+        kl_groups_each(find_open);
         struct kl_stream *s = to_hand_over;
         kl_progress_unlock();
-        if (s) kl_collective_host.hand_over(s);
-        sched_yield();
+        if (s) {
+            kl_collective_host.hand_over(s);
+            sched_yield();
+        }
+        more = s != NULL;
         kl_progress_lock();
     }
     kl_progress_unlock();

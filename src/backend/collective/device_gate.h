@@ -7,11 +7,14 @@
 int kl_device_gate_open(struct kl_group *g, int lane, struct kl_error **err);
 void kl_device_gate_close(struct kl_group *g, int lane);
 
-/* Whether exchange `number` of the lane, which is `what`, may be handed over: OPEN until
- * kl_device_gate_passed. UNLIKE: another rank comes with *theirs. The caller holds the role of the
- * lane's stream, and not the lock. */
-enum kl_gate_state kl_device_gate_pass(struct kl_group *g, struct kl_device_lane *l, int64_t number,
-                                       int64_t what, int64_t *theirs);
+/* Exchange `number` of the lane, which is `what`, is encoded. KL_GATE_AHEAD may be at once. Without
+ * the lock. */
+void kl_device_gate_arrive(struct kl_device_lane *l, int64_t number, int64_t what);
+/* Whether exchange `number` may be handed over; then the caller does so, and calls
+ * kl_device_gate_passed. *is_unlike: another rank comes with *theirs. patient: looks for a few
+ * microseconds. The caller holds the role of the lane's stream, and not the lock. */
+bool kl_device_gate_pass(struct kl_group *g, struct kl_device_lane *l, int64_t number, bool patient,
+                         bool *is_unlike, int64_t *theirs);
 /* It may not: *w says for what to wait. Without the lock. */
 void kl_device_gate_hold(struct kl_group *g, struct kl_device_lane *l, struct kl_wait *w);
 /* It has been handed over. Without the lock. */

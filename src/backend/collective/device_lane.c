@@ -160,7 +160,9 @@ static int join(struct kl_group *g, int lane, struct kl_device_lane *l, struct k
     if (first == g->rank) {
         KL_TRY(make_id(g, lane, id, err));
     } else {
-        if (!kl_group_take_comm(g, first, lane, text)) return KL_OK;
+        const int taken = kl_group_take_comm(g, first, lane, text);
+        if (taken < 0) return kl_fail_nomem(err);
+        if (!taken) return KL_OK;
         if (!from_hex(id, text))
             return kl_fail(err, KL_EGROUP, "rank %d sent no address of a communicator", first);
     }

@@ -1,89 +1,78 @@
 /* gate.c - see gate.h.
  *
  * Each process makes gates in its own part of a file that all map, where others find them by their
- * names. One word says how many exchanges the gate has let pass, and how many ranks have arrived
- * for the next one: so all see alike whether a rank withdrew before the gate opened. */
+ * names. A gate counts arrivals for each of a few exchanges that follow each other, so that ranks
+ * need not keep step. A count never falls below that of an open gate, so all see alike whether a
+ * rank withdrew before it opened. */
 #include "backend/collective/gate.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "backend/collective/control_connect.h"
 #include "base/alloc.h"
 
-enum { GATES = 1024, CHANGES = 1 /* instead of a name */ };
-static const uint64_t ENDED = UINT64_MAX;
+enum {
+    GATES = 1024, /* of a process */
+    CHANGES = 1,  /* instead of a name */
+    /* A rank may be KL_GATE_AHEAD exchanges behind one that is so many ahead of the gate. */
+    WHATS = 2 * KL_GATE_AHEAD,
+};
 
 struct kl_gate {
-    _Alignas(64) _Atomic(uint64_t) name; /* 0: free */
-    _Atomic(uint64_t) word; /* of the exchanges that have passed and the ranks that have arrived */
+    _Alignas(64) _Atomic(uint64_t) name; /* 0: it was never used */
+    _Atomic(bool) ended;
     _Atomic(int64_t)
-        what[2]; /* ranks that arrive for exchange n agree on what[n % 2]; 0: none has come */
+        count[KL_GATE_AHEAD]; /* arrivals for exchange n, and those KL_GATE_AHEAD apart */
+    _Atomic(int64_t) what[KL_GATE_RANKS][WHATS];
 };
 
 static struct kl_gate *shared; /* GATES of each process; NULL: none; written once */
+static size_t bytes;
+static char made[KL_GATES_NAME]; /* the file that this process has made; may be empty */
 static int self;
 static int next_place; /* under the lock, as is all_used */
 static bool all_used;
 
-struct offer {
-    char host[KL_HOST_BYTES];
-    char file[64];
-    int64_t maps;
-};
+static size_t bytes_for(int size) {
+    return (size_t)size * GATES * sizeof *shared;
+}
 
-/* The name of a new file of the given size, or an empty one. */
-static void make_file(char *file, size_t room, size_t bytes) {
+void kl_gates_make(char file[KL_GATES_NAME], int size) {
     static const char *const places[] = {"/dev/shm", "/tmp"};
     for (int i = 0; i < 2; i++) {
-        snprintf(file, room, "%s/keel-gates-XXXXXX", places[i]);
+        snprintf(file, KL_GATES_NAME, "%s/keel-gates-XXXXXX", places[i]);
         const int fd = kl_alloc_should_fail() ? -1 : mkstemp(file);
         if (fd < 0) continue;
-        const bool fits = ftruncate(fd, (off_t)bytes) == 0;
+        const bool fits = ftruncate(fd, (off_t)bytes_for(size)) == 0;
         close(fd);
+        strcpy(made, file);
         if (fits) return;
         (void)unlink(file);
     }
-    file[0] = 0;
+    file[0] = made[0] = 0;
 }
 
-static void *map_file(const char *file, size_t bytes) {
+void kl_gates_map(const char *file, int rank, int size) {
     const int fd = file[0] && !kl_alloc_should_fail() ? open(file, O_RDWR | O_CLOEXEC) : -1;
-    if (fd < 0) return NULL;
+    if (fd < 0) return;
+    bytes = bytes_for(size);
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
-    return at == MAP_FAILED ? NULL : at;
+    shared = at == MAP_FAILED ? NULL : at;
+    self = rank;
 }
 
-int kl_gates_share(int rank, int size, kl_control_gather_fn *gather, void *arg,
-                   struct kl_error **err) {
-    const size_t bytes = (size_t)size * GATES * sizeof *shared;
-    struct offer *all = kl_calloc((size_t)size + 1, sizeof *all), *mine = all ? &all[size] : NULL;
-    void *at = NULL;
-    if (!all) return kl_fail_nomem(err);
-    kl_host_name(mine->host);
-    if (rank == 0) make_file(mine->file, sizeof mine->file, bytes);
-    int rc = gather(arg, mine, all, sizeof *mine, err);
-    bool shares = !rc;
-    for (int i = 0; i < size; i++) shares = shares && strcmp(all[i].host, all[0].host) == 0;
-    if (shares) at = map_file(all[0].file, bytes);
-    mine->maps = at != NULL;
-    /* All know now who has mapped the file, and it needs its name no more. */
-    if (!rc) rc = gather(arg, mine, all, sizeof *mine, err);
-    if (mine->file[0]) (void)unlink(mine->file);
-    for (int i = 0; i < size; i++) shares = shares && all[i].maps;
-    if (at && (rc || !shares)) {
-        (void)munmap(at, bytes);
-        at = NULL;
-    }
-    shared = at;
-    self = rank;
-    kl_free(all);
-    return rc;
+void kl_gates_settle(bool all_have) {
+    if (made[0]) (void)unlink(made);
+    made[0] = 0;
+    if (all_have || !shared) return;
+    (void)munmap(shared, bytes);
+    shared = NULL;
 }
 
 bool kl_gates_are_shared(void) {
@@ -95,7 +84,7 @@ bool kl_gates_are_shared(void) {
 /* A place that was never used, or after all were, one whose gate has ended. */
 static bool may_take(const struct kl_gate *g) {
     const bool was_used = atomic_load(&g->name) != 0;
-    return !was_used || (all_used && atomic_load(&g->word) == ENDED);
+    return !was_used || (all_used && atomic_load(&g->ended));
 }
 
 struct kl_gate *kl_gate_new(uint64_t name) {
@@ -105,9 +94,8 @@ struct kl_gate *kl_gate_new(uint64_t name) {
         if (next_place == 0) all_used = true;
         if (!may_take(g)) continue;
         atomic_store(&g->name, CHANGES);
-        atomic_store(&g->what[0], 0);
-        atomic_store(&g->what[1], 0);
-        atomic_store(&g->word, 0);
+        for (int k = 0; k < KL_GATE_AHEAD; k++) atomic_store(&g->count[k], 0);
+        atomic_store(&g->ended, false);
         atomic_store(&g->name, name);
         return g;
     }
@@ -125,46 +113,45 @@ struct kl_gate *kl_gate_find(int process, uint64_t name) {
 }
 
 void kl_gate_end(struct kl_gate *g) {
-    if (g) atomic_store(&g->word, ENDED);
+    if (g) atomic_store(&g->ended, true);
 }
 
 /* ---- arriving ---- */
 
-enum { ARRIVED_BITS = 16 };
-
-static uint64_t n_passed(uint64_t word) {
-    return word >> ARRIVED_BITS;
+void kl_gate_arrive(struct kl_gate *g, int member, int64_t number, int64_t what) {
+    atomic_store(&g->what[member][number % WHATS], what);
+    atomic_fetch_add(&g->count[number % KL_GATE_AHEAD], 1);
 }
 
 /* Where its maker has ended it, all exchanges that were to pass have passed. */
-bool kl_gate_is_open(const struct kl_gate *g, uint64_t name, int64_t number) {
-    const uint64_t word = atomic_load(&g->word);
-    return word == ENDED || atomic_load(&g->name) != name || n_passed(word) > (uint64_t)number;
+static bool is_over(const struct kl_gate *g, uint64_t name) {
+    return atomic_load(&g->ended) || atomic_load(&g->name) != name;
 }
 
-enum kl_gate_state kl_gate_arrive(struct kl_gate *g, uint64_t name, int size, int64_t number,
-                                  int64_t what, int64_t *theirs) {
-    int64_t none = 0;
-    if (kl_gate_is_open(g, name, number)) return KL_GATE_OPEN;
-    if (!atomic_compare_exchange_strong(&g->what[number % 2], &none, what) && none != what) {
-        *theirs = none;
-        return KL_GATE_UNLIKE;
-    }
-    uint64_t word = atomic_load(&g->word), next;
-    bool last;
-    do {
-        last = (word & ((1u << ARRIVED_BITS) - 1)) + 1 == (uint64_t)size;
-        next = last ? (n_passed(word) + 1) << ARRIVED_BITS : word + 1;
-        /* Nobody looks at what passed before any more, and nobody has come for the next one. */
-        if (last) atomic_store(&g->what[(number + 1) % 2], 0);
-    } while (!atomic_compare_exchange_weak(&g->word, &word, next));
-    return last ? KL_GATE_OPEN : KL_GATE_CLOSED;
+/* The count at which the gate is open for exchange `number`. */
+static int64_t needed(int size, int64_t number) {
+    return size * (number / KL_GATE_AHEAD + 1);
 }
 
-bool kl_gate_withdraw(struct kl_gate *g, uint64_t name, int64_t number) {
-    uint64_t word = atomic_load(&g->word);
+bool kl_gate_is_open(const struct kl_gate *g, uint64_t name, int size, int64_t number) {
+    return atomic_load(&g->count[number % KL_GATE_AHEAD]) >= needed(size, number) ||
+           is_over(g, name);
+}
+
+bool kl_gate_withdraw(struct kl_gate *g, uint64_t name, int size, int64_t number) {
+    _Atomic(int64_t) *count = &g->count[number % KL_GATE_AHEAD];
+    int64_t n = atomic_load(count);
     do {
-        if (kl_gate_is_open(g, name, number) || n_passed(word) > (uint64_t)number) return false;
-    } while (!atomic_compare_exchange_weak(&g->word, &word, word - 1));
+        if (n >= needed(size, number) || is_over(g, name)) return false;
+    } while (!atomic_compare_exchange_weak(count, &n, n - 1));
     return true;
+}
+
+bool kl_gate_is_unlike(const struct kl_gate *g, uint64_t name, int size, int64_t number,
+                       int64_t what, int64_t *theirs) {
+    for (int i = 0; i < size; i++) {
+        *theirs = atomic_load(&g->what[i][number % WHATS]);
+        if (*theirs != what) return !is_over(g, name);
+    }
+    return false;
 }

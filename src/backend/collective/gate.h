@@ -9,27 +9,33 @@
 /* One lane of a group, made by the process that comes first in it. */
 struct kl_gate;
 
-enum kl_gate_state { KL_GATE_CLOSED, KL_GATE_OPEN, KL_GATE_UNLIKE };
+/* Exchanges for which a rank may have arrived at once, ranks of a lane, bytes of a file's name. */
+enum { KL_GATE_AHEAD = 8, KL_GATE_RANKS = 16, KL_GATES_NAME = 64 };
 
-/* Shares memory with the others of `size` processes, when all are on this host. All call it.
- * Without memory for it there are no gates. */
-int kl_gates_share(int rank, int size, kl_control_gather_fn *gather, void *arg,
-                   struct kl_error **err);
+/* The memory of gates: one process of `size` makes a file, all map it, and all settle that: without
+ * memory for it in one of them (not all_have) there are no gates. A file that could not be made has
+ * an empty name. */
+void kl_gates_make(char file[KL_GATES_NAME], int size);
+void kl_gates_map(const char *file, int rank, int size);
 bool kl_gates_are_shared(void);
+void kl_gates_settle(bool all_have);
+
 /* A gate with a name that is the same on all ranks. NULL: there are too many. Under the lock of the
  * progress. */
 struct kl_gate *kl_gate_new(uint64_t name);
-/* That which another process has made, or NULL when it has not yet. */
+/* The gate of this name that another process has made, or NULL when it has not yet. */
 struct kl_gate *kl_gate_find(int process, uint64_t name);
 /* Called by its maker when it is needed no more. NULL is fine. */
 void kl_gate_end(struct kl_gate *g);
 
-/* This rank, one of `size`, is ready for exchange `number`, which is `what` (KL_WORD_WHAT). OPEN:
- * it was the last one. UNLIKE: another rank came with the other thing *theirs; this one has not
- * arrived. */
-enum kl_gate_state kl_gate_arrive(struct kl_gate *g, uint64_t name, int size, int64_t number,
-                                  int64_t what, int64_t *theirs);
-/* Whether all have arrived for it. */
-bool kl_gate_is_open(const struct kl_gate *g, uint64_t name, int64_t number);
+/* Rank `member` of the lane is ready for exchange `number`, which is `what` (KL_WORD_WHAT). It is
+ * through number - KL_GATE_AHEAD. */
+void kl_gate_arrive(struct kl_gate *g, int member, int64_t number, int64_t what);
+/* Whether all `size` ranks have arrived for it. */
+bool kl_gate_is_open(const struct kl_gate *g, uint64_t name, int size, int64_t number);
 /* As if this rank had not arrived; false: the gate is open. */
-bool kl_gate_withdraw(struct kl_gate *g, uint64_t name, int64_t number);
+bool kl_gate_withdraw(struct kl_gate *g, uint64_t name, int size, int64_t number);
+/* All have arrived, and this rank has not handed the exchange over yet: whether another rank came
+ * with another thing, *theirs. */
+bool kl_gate_is_unlike(const struct kl_gate *g, uint64_t name, int size, int64_t number,
+                       int64_t what, int64_t *theirs);

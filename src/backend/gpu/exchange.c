@@ -27,6 +27,19 @@ static int encode(struct kl_queue *q, struct kl_task *t, struct kl_device_part *
     return kl_gpu_encode(q, t, false, part, err);
 }
 
+/* The open command buffer, which has the exchange alone, waits for the other processes. */
+static void hold(struct kl_queue *q, struct kl_device_part *part) {
+    struct kl_command_buffer *cb = q->open;
+    q->open = NULL;
+    if (q->held)
+        q->held_tail->next = cb;
+    else
+        q->held = cb;
+    q->held_tail = cb;
+    q->n_held++;
+    part->ops->ready(part);
+}
+
 int kl_gpu_exchange(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
                     struct kl_error **err) {
     struct kl_device_part *part = take_part(t);
@@ -41,19 +54,26 @@ int kl_gpu_exchange(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
         part->ops->drop(part);
         return KL_LAUNCH_DONE;
     }
-    if (!part->in_line) q->held = part;
+    if (!part->in_line) hold(q, part);
     return KL_LAUNCH_PENDING;
 }
 
-bool kl_gpu_holds(struct kl_backend *b, struct kl_queue *q, struct kl_wait *w) {
-    if (!q->held) return false;
-    const struct kl_device_part_ops *of_part = q->held->ops;
-    void *token;
-    if (!of_part->may_start(q->held, w, &token)) return true;
-    q->held = NULL;
-    kl_gpu_flush(b, q);
-    of_part->started(token);
-    return false;
+enum kl_holds kl_gpu_holds(struct kl_backend *b, struct kl_queue *q, bool patient,
+                           struct kl_wait *w) {
+    while (q->held) {
+        struct kl_command_buffer *cb = q->held;
+        struct kl_device_part *part = cb->first->part;
+        const struct kl_device_part_ops *of_part = part->ops;
+        void *token;
+        if (!of_part->may_start(part, patient, w, &token))
+            return q->n_held < KL_MOST_HELD ? KL_HOLDS_SOME : KL_HOLDS_FULL;
+        q->held = cb->next;
+        q->n_held--;
+        cb->next = NULL;
+        kl_gpu_hand_over(q, cb);
+        of_part->started(token);
+    }
+    return KL_HOLDS_NOTHING;
 }
 
 static const uint32_t *brought(const struct kl_gpu_op *op) {

@@ -85,8 +85,9 @@ struct kl_queue {
     void *driver_queue;
     /* Being encoded; only the holder of the executor role touches it. */
     struct kl_command_buffer *open;
-    /* The exchange in `open` for which other processes are not ready; the role holder's. */
-    struct kl_device_part *held;
+    /* Exchanges for which other processes may not be ready, oldest first; the role holder's. */
+    struct kl_command_buffer *held, *held_tail;
+    int n_held;
     struct kl_fault_words *clear_words;    /* guarded by dev->mu */
     struct kl_command_buffer *head, *tail; /* handed over, oldest first; guarded by dev->mu */
     struct kl_queue *next;                 /* next queue of the device; guarded by dev->mu */
@@ -154,7 +155,8 @@ void kl_gpu_skip(struct kl_backend *b, struct kl_queue *q, struct kl_task *t);
 int kl_gpu_exchange(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
                     struct kl_error **err);
 /* The slot `holds` of the backend. */
-bool kl_gpu_holds(struct kl_backend *b, struct kl_queue *q, struct kl_wait *w);
+enum kl_holds kl_gpu_holds(struct kl_backend *b, struct kl_queue *q, bool patient,
+                           struct kl_wait *w);
 /* Whether the operation, which has run and whose inputs are settled, can be settled. The caller is
  * the settling thread, and has fetched the words. */
 bool kl_gpu_exchange_is_ready(struct kl_gpu_op *op);
@@ -169,6 +171,8 @@ int kl_gpu_encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_de
 
 /* ---- submit.c ---- */
 void kl_gpu_flush(struct kl_backend *b, struct kl_queue *q);
+/* Gives a command buffer of the queue to the driver. */
+void kl_gpu_hand_over(struct kl_queue *q, struct kl_command_buffer *cb);
 
 /* ---- share.c: slots of the memory ---- */
 int kl_gpu_share(struct kl_memory *m, struct kl_block *b, struct kl_error **err);

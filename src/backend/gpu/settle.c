@@ -385,9 +385,9 @@ void kl_gpu_forked(struct kl_backend *b) {
     bool used = false;
     for (struct kl_queue *q = dev->queues; q; q = q->next) {
         used = true;
-        for (int open = 0; open < 2; open++)
-            for (struct kl_command_buffer *cb = open ? q->open : q->head; cb;
-                 cb = open ? NULL : cb->next)
+        struct kl_command_buffer *const lists[] = {q->open, q->held, q->head};
+        for (int k = 0; k < 3; k++)
+            for (struct kl_command_buffer *cb = lists[k]; cb; cb = cb->next)
                 for (struct kl_gpu_op *op = cb->first; op; op = op->next)
                     for (int i = 0; i < op->n_out; i++) {
                         op->out[i]->device_op = NULL;

@@ -39,11 +39,15 @@ static int submit_surely(struct kl_command_buffer *cb, struct kl_error **err) {
 }
 
 void kl_gpu_flush(struct kl_backend *b, struct kl_queue *q) {
-    struct kl_gpu_device *dev = q->dev;
     struct kl_command_buffer *cb = q->open;
     /* The command buffer is empty: it was opened for an operation whose encoding failed. */
     if (!cb || cb->last_ticket == 0 || q->held) return;
     q->open = NULL;
+    kl_gpu_hand_over(q, cb);
+}
+
+void kl_gpu_hand_over(struct kl_queue *q, struct kl_command_buffer *cb) {
+    struct kl_gpu_device *dev = q->dev;
     struct kl_error *e = NULL;
     bool ran = cb->n_commands > 0;
     int rc = submit_surely(cb, &e);
