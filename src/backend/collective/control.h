@@ -17,6 +17,7 @@ enum kl_control_kind {
     KL_CONTROL_BROKEN, /* a group cannot be used any more: code and text; value: it was connected */
     KL_CONTROL_SPLIT,  /* number: of the split; value: color and key */
     KL_CONTROL_COMM,   /* the address of a communicator of devices, as text: its group and lane */
+    KL_CONTROL_CHECK,  /* debug mode: which exchange is to begin; its lane, number, and what */
     KL_CONTROL_ENDS,   /* the process ends in an orderly way */
 };
 

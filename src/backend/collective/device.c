@@ -83,7 +83,7 @@ int kl_group_device_new(struct kl_group *g, struct kl_backend *b, struct kl_erro
     atomic_store(&device, b);
     kl_driver_set_stall(kl_device_stall_begin, kl_device_stall_end);
     g->device = d;
-    return KL_OK;
+    return g->checks ? kl_device_check_new(g, err) : KL_OK;
 }
 
 static void give_back(struct kl_block *b) {
@@ -119,6 +119,7 @@ void kl_group_device_free(struct kl_group *g) {
         kl_device_lane_close(g, i);
     }
     spare_release(d->spare);
+    kl_free(d->said);
     kl_free(d->lanes);
     kl_free(d);
     kl_progress_wake();
@@ -177,16 +178,16 @@ int kl_device_prepare(struct kl_task *t, struct kl_group *g, struct kl_stream *u
     p->user = user;
     kl_describe_for_device(b, t);
     p->lane_number = kl_lane_of(t->op, params->peer);
-    struct kl_device_lane *in_line = &g->device->lanes[kl_lane_in_line(g)];
+    struct kl_device_lane *in_line = &g->device->lanes[kl_device_lane_in_line(g)];
     if (kl_runs_in_line() && p->lane_number == KL_LANE_ALL && spare_bytes(b) <= MOST_IN_LINE) {
         /* The first stream with such an operation has the lane; others take that of large ones. */
-        if (kl_device_lane_open(g, kl_lane_in_line(g), user, err)) {
+        if (kl_device_lane_open(g, kl_device_lane_in_line(g), user, err)) {
             part_ops.drop(b);
             return KL_ENOMEM;
         }
         b->in_line = atomic_load(&in_line->stream) == user;
     }
-    if (b->in_line) p->lane_number = kl_lane_in_line(g);
+    if (b->in_line) p->lane_number = kl_device_lane_in_line(g);
     p->lane = &g->device->lanes[p->lane_number];
     int rc = b->in_line ? KL_OK : kl_device_lane_open(g, p->lane_number, NULL, err);
     if (!rc) rc = spare_get(g, spare_bytes(b), &p->spare, err);
@@ -208,9 +209,12 @@ bool kl_device_waits(struct kl_device_part *base, struct kl_wait *w) {
     struct kl_device_lane *l = p->lane;
     kl_progress_lock();
     kl_device_lane_want(p->group, l);
-    const bool waits = l->state == KL_LANE_WANTED || l->state == KL_LANE_JOINS;
-    kl_progress_unlock();
+    bool waits = l->state == KL_LANE_WANTED || l->state == KL_LANE_JOINS;
     *w = (struct kl_wait){kl_collective_host.stream_timeline(l->connector), l->ticket};
+    /* Where there is a gate the ranks see there what each of them does. */
+    if (!waits && p->group->checks && !l->has_gate)
+        waits = kl_device_check_waits(p->group, p->lane_number, p->op, base->what, w);
+    kl_progress_unlock();
     if (waits) kl_progress_wake();
     return waits;
 }
@@ -243,6 +247,7 @@ static int begin(struct kl_device_part *base, struct kl_error *own, struct kl_er
         base->aborted = p->lane->aborted_there;
         base->number = p->lane->number++;
         p->since = kl_clock_ns();
+        kl_device_check_begun(p->lane);
         p->begun = true;
         kl_list_push(&g->device->parts, &p->link);
         atomic_fetch_add(&n_pending, 1);
@@ -388,6 +393,7 @@ void kl_device_advance(struct kl_group *g, int64_t now) {
         kl_group_break(g, e ? e : kl_error_static(rc));
         return;
     }
+    for (int i = 0; i < kl_device_n_lanes(g) && !g->broken; i++) kl_device_check_advance(g, i, now);
     check_limits(g, now);
 }
 

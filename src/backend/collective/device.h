@@ -16,6 +16,20 @@ enum kl_lane_state {
     KL_LANE_JOINED,
     KL_LANE_ENDED, /* the group is broken */
 };
+/* Debug mode (KEEL_VALIDATE=1): the exchange that is to begin on a lane next, and what ranks have
+ * said about it and the one after it, by their numbers: no rank is further ahead. */
+enum kl_check_state { KL_CHECK_NONE, KL_CHECK_ASKS, KL_CHECK_AGREED };
+struct kl_said {
+    int64_t n, what; /* n: the number of the exchange, plus one */
+};
+struct kl_device_check {
+    enum kl_check_state state;
+    enum kl_op_id op;
+    int64_t what, since;
+    uint64_t ticket;      /* of the lane's connector; published when it no longer asks */
+    struct kl_said *said; /* two of each rank of the group; NULL: the group does not check */
+};
+
 struct kl_device_lane {
     struct kl_group *group;             /* that it belongs to; borrowed; fixed */
     _Atomic(struct kl_stream *) stream; /* of the device; made at first use */
@@ -33,12 +47,12 @@ struct kl_device_lane {
     bool has_gate;
     struct kl_gate *gate; /* NULL: not found yet */
     uint64_t gate_name;
-    int gate_size, gate_maker,
-        gate_member; /* ranks; the process that makes it; this rank's number */
+    int gate_size, gate_maker, gate_member; /* ranks, its maker's process, this rank in the lane */
     /* Exchanges that are encoded here, for which this rank has arrived, and that are handed over. */
     int64_t n_encoded, n_arrived, n_handed;
     int64_t what[KL_GATE_AHEAD];
     uint64_t held; /* a ticket of the connector for which the next one waits, or 0 */
+    struct kl_device_check check;
 };
 
 /* The part of a group that belongs to its devices; NULL where these have no common library. */
@@ -47,6 +61,7 @@ struct kl_group_device {
     struct kl_device_lane *lanes; /* as those of the group, and the one in line */
     struct kl_spare *spare;       /* of the largest operation built so far; under the group's mu */
     struct kl_list parts;         /* that have begun and are not settled */
+    struct kl_said *said;         /* of all lanes; NULL: the group does not check */
 };
 
 /* Gives the group what it needs for the device; also frees it. Without the lock. */
@@ -73,6 +88,29 @@ void kl_device_fail(struct kl_group *g);
 void kl_device_work(void);
 /* A message has come on which the outcome of a part may depend. */
 void kl_device_note(void);
+/* Lets go a thread or stream that waits for this ticket of the lane's connector, or for one before
+ * it: these ask again. */
+void kl_device_lane_publish(struct kl_device_lane *l, uint64_t ticket);
+/* The lanes of a group on its device; the last one is in line. */
+static inline int kl_device_n_lanes(const struct kl_group *g) {
+    return 2 * g->size + 2;
+}
+static inline int kl_device_lane_in_line(const struct kl_group *g) {
+    return 2 * g->size + 1;
+}
+
+/* ---- device_check.c: the debug mode ---- */
+int kl_device_check_new(struct kl_group *g, struct kl_error **err); /* without the lock */
+/* Whether the exchange that is about to begin on the lane must wait until all of its ranks have
+ * said what they do: *w says for what. It does not begin where they do not do the same. */
+bool kl_device_check_waits(struct kl_group *g, int lane, enum kl_op_id op, int64_t what,
+                           struct kl_wait *w);
+void kl_device_check_begun(struct kl_device_lane *l); /* the exchange that they agreed on */
+void kl_device_check_on_message(struct kl_group *g, int from, const struct kl_control_message *m);
+void kl_device_check_advance(struct kl_group *g, int lane, int64_t now);
+/* The group is broken: nothing waits any more. */
+void kl_device_check_end(struct kl_device_lane *l);
+
 /* How many parts are pending, and how many communicators are being made or ended. Any thread. */
 int kl_device_n_pending(void);
 int kl_device_n_changing(void);

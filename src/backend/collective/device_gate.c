@@ -16,7 +16,7 @@ enum { SPINS = 500 /* a few microseconds, in which the other ranks mostly come *
 
 static _Atomic(int) n_open; /* lanes with a gate */
 static _Atomic(int) n_held;
-static int n_stalls; /* under the lock */
+static int n_stalls;             /* under the lock */
 static __thread bool hands_over; /* this thread hands an exchange over */
 
 int kl_device_n_held(void) {
@@ -65,7 +65,7 @@ void kl_device_gate_close(struct kl_group *g, int lane) {
 static void let_go(struct kl_device_lane *l) {
     if (!l->held) return;
     atomic_fetch_sub(&n_held, 1);
-    kl_timeline_publish(kl_collective_host.stream_timeline(l->connector), l->held);
+    kl_device_lane_publish(l, l->held);
     l->held = 0;
 }
 

@@ -30,7 +30,7 @@ bool kl_runs_in_line(void) {
 
 /* Who is in the communicator of a lane, in its order: ranks of the group. */
 static int members(const struct kl_group *g, int lane, int *first, int *mine) {
-    if (lane == KL_LANE_ALL || lane == kl_lane_in_line(g)) {
+    if (lane == KL_LANE_ALL || lane == kl_device_lane_in_line(g)) {
         *first = 0;
         *mine = g->rank;
         return g->size;
@@ -40,6 +40,11 @@ static int members(const struct kl_group *g, int lane, int *first, int *mine) {
     *first = sends ? g->rank : peer;
     *mine = !sends;
     return 2;
+}
+
+void kl_device_lane_publish(struct kl_device_lane *l, uint64_t ticket) {
+    struct kl_timeline *t = kl_collective_host.stream_timeline(l->connector);
+    if (kl_timeline_done(t) < ticket) kl_timeline_publish(t, ticket);
 }
 
 /* ---- opening ---- */
@@ -57,8 +62,7 @@ static void set_connector(struct kl_device_lane *l, struct kl_stream *connector)
     kl_progress_lock();
     l->connector = connector;
     l->ticket = ticket;
-    if (l->state == KL_LANE_JOINED || l->state == KL_LANE_ENDED)
-        kl_timeline_publish(kl_collective_host.stream_timeline(connector), ticket);
+    if (l->state == KL_LANE_JOINED || l->state == KL_LANE_ENDED) kl_device_lane_publish(l, ticket);
     kl_progress_unlock();
 }
 
@@ -96,7 +100,7 @@ void kl_device_lane_close(struct kl_group *g, int lane) {
     kl_device_gate_close(g, lane);
     kl_progress_unlock();
     if (l->words) l->words->memory->give_back(l->words->memory, l->words);
-    if (s && lane != kl_lane_in_line(g)) kl_collective_host.stream_release(s);
+    if (s && lane != kl_device_lane_in_line(g)) kl_collective_host.stream_release(s);
     if (l->connector) kl_collective_host.stream_release(l->connector);
 }
 
@@ -125,7 +129,7 @@ static bool from_hex(char *id, const char *text) {
 /* Makes the address of a lane's communicator, and tells the others. */
 static int make_id(struct kl_group *g, int lane, char *id, struct kl_error **err) {
     char text[2 * KL_COMM_ID_BYTES + 1];
-    const bool of_all = lane == KL_LANE_ALL || lane == kl_lane_in_line(g);
+    const bool of_all = lane == KL_LANE_ALL || lane == kl_device_lane_in_line(g);
     const int peer = (lane - 1) / 2;
     /* The lane as the receiver of values counts it. */
     const struct kl_control_message m = {
@@ -144,7 +148,7 @@ static void connected(struct kl_device_lane *l, enum kl_lane_state state) {
     if (!waited) return;
     atomic_fetch_sub(&n_changing, 1);
     if (!l->connector) return; /* nobody waits yet */
-    kl_timeline_publish(kl_collective_host.stream_timeline(l->connector), l->ticket);
+    kl_device_lane_publish(l, l->ticket);
 }
 
 void kl_device_lane_end(struct kl_device_lane *l) {
@@ -184,7 +188,7 @@ int kl_device_lane_advance(struct kl_group *g, int lane, struct kl_error **err) 
 /* The lanes of a pair with itself are never connected. */
 static bool connects_at_once(const struct kl_group *g, int lane) {
     if (lane == KL_LANE_ALL) return true;
-    if (lane == kl_lane_in_line(g)) return kl_runs_in_line();
+    if (lane == kl_device_lane_in_line(g)) return kl_runs_in_line();
     return g->size <= MOST_PAIRED && (lane - 1) / 2 != g->rank;
 }
 

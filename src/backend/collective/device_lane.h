@@ -3,13 +3,6 @@
 #pragma once
 #include "backend/collective/device.h"
 
-static inline int kl_device_n_lanes(const struct kl_group *g) {
-    return 2 * g->size + 2;
-}
-/* The last lane: of all ranks, on the stream of the user to which it belongs. */
-static inline int kl_lane_in_line(const struct kl_group *g) {
-    return 2 * g->size + 1;
-}
 /* KEEL_DIST_IN_LINE=1: small operations of all ranks run on the user's stream, which saves two
  * changes of streams. Later work of the stream then waits for the other ranks too, so
  * all ranks must evaluate in the same order also what does not depend on each other. */

@@ -233,6 +233,9 @@ void kl_group_on_message(int from, const struct kl_control_message *m, const cha
     struct kl_group *g = group_of(m->group);
     switch (m->kind) {
     case KL_CONTROL_ENDS: kl_group_n_ended++; break;
+    case KL_CONTROL_CHECK:
+        if (g) kl_device_check_on_message(g, rank_of(g, from), m);
+        break;
     case KL_CONTROL_BROKEN:
         if (g && !g->broken) g->broke_in_use = m->value != 0;
         if (g) doom(g, error_of(m, rank_of(g, from), text), kl_clock_ns() + grace());

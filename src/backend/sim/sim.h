@@ -32,6 +32,9 @@ uint64_t kl_sim_executed(int device, int stream_index);
 uint64_t kl_sim_n_launches(int device);
 uint64_t kl_sim_guarded_off(int device);
 
+/* The number of exchanges with other processes that the devices of this one have begun. */
+uint64_t kl_sim_n_exchanges(void);
+
 /* ---- faults ---- */
 /* The n-th submission from now fails (0: the next one); -1: none. */
 void kl_sim_fail_submit_at(int device, int64_t n);

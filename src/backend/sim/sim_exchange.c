@@ -42,6 +42,12 @@ struct comm {
     _Atomic(bool) aborted;
 };
 
+static _Atomic(uint64_t) n_exchanges;
+
+uint64_t kl_sim_n_exchanges(void) {
+    return atomic_load(&n_exchanges);
+}
+
 const char *kl_sim_comm_missing(struct kl_driver *d) {
     return NULL;
 }
@@ -237,6 +243,7 @@ uint32_t kl_sim_exchange(const struct kl_command *k, bool own_failed, uint32_t *
                                       -p->number};
     int64_t mine[KL_EXCHANGE_N_WORDS];
     memcpy(mine, w, sizeof mine);
+    atomic_fetch_add(&n_exchanges, 1);
     if (!exchange(p->comm, k, p, w)) return (uint32_t)p->rank;
     if (p->kind == KL_EXCHANGE_SEND) memcpy(w, mine, sizeof w); /* it hears nothing */
     if (w[KL_WORD_WHAT] != -w[KL_WORD_NOT_WHAT] || w[KL_WORD_NUMBER] != -w[KL_WORD_NOT_NUMBER]) {
