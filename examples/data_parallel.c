@@ -1,13 +1,14 @@
 /* data_parallel.c - trains a network on handwritten digits in several processes, each of which has
  * its part of the data; gradients are averaged over all of them in each step.
  *
- *     mpirun -n 4 data_parallel [STEPS]
+ *     mpirun -n 4 data_parallel [STEPS [gpu]]
  *
- * Without a launcher it is one process with all of the data, and does the same. The exit status is
- * 0 when the loss has fallen and all processes have the same weights. */
+ * gpu: each has a GPU. Without a launcher it is one process with all of the data, and does the
+ * same. The exit status is 0 when the loss has fallen and all processes have the same weights. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <keel/error.h>
 #include <mlx/c/mlx.h>
@@ -142,8 +143,10 @@ int main(int argc, char **argv) {
     const int steps = argc > 1 ? atoi(argv[1]) : 30;
     mlx_distributed_group group = mlx_distributed_group_new();
     keel_errors_return();
-    s = mlx_default_cpu_stream_new();
+    const bool on_gpu = argc > 2 && strcmp(argv[2], "gpu") == 0;
     OK(mlx_distributed_init(&group, false, NULL));
+    /* After init, which gives each process of a machine a GPU of its own. */
+    s = on_gpu ? mlx_default_gpu_stream_new() : mlx_default_cpu_stream_new();
     const int rank = mlx_distributed_group_rank(group), size = mlx_distributed_group_size(group);
 
     mlx_map_string_to_array file = mlx_map_string_to_array_new();

@@ -105,11 +105,12 @@ struct offer {
     char gates[KL_GATES_NAME]; /* rank 0: the file of gates */
 };
 
-/* Whether all processes have devices that can join each other: then *device is this one's. */
-static int agree(const char *name, int rank, int size, const struct kl_gathering *by,
+/* Whether all processes have devices that can join each other: then *device is this one's. wanted:
+ * nothing else can join them. */
+static int agree(const char *name, int rank, int size, bool wanted, const struct kl_gathering *by,
                  struct kl_backend **device, struct kl_error **err) {
     const int on_host = kl_control_rank_on_host(kl_group_control);
-    struct kl_backend *b = kl_collective_host.device(on_host, strcmp(name, "nccl") == 0);
+    struct kl_backend *b = kl_collective_host.device(on_host, wanted);
     struct offer *all = kl_calloc((size_t)size + 1, sizeof *all);
     if (!all) return kl_fail_nomem(err);
     struct offer *mine = &all[size];
@@ -171,8 +172,9 @@ static int make_group(const char *name, int rank, int size, struct kl_comm *comm
     struct kl_group *g;
     KL_TRY(kl_control_open(&kl_group_control, rank, size, by, kl_group_on_message, kl_group_on_lost,
                            err));
-    KL_TRY(agree(name, rank, size, by, &device, err));
-    if (!device && (!comm || strcmp(name, "nccl") == 0))
+    const bool wanted = !comm || strcmp(name, "nccl") == 0;
+    KL_TRY(agree(name, rank, size, wanted, by, &device, err));
+    if (!device && wanted)
         return kl_fail(err, KL_EGROUP, "the backend nccl cannot be used: %s", world.no_device);
     int rc = kl_group_new(&g, rank, size, comm, device, NULL, 1, err);
     if (!rc) rc = kl_progress_start(kl_group_control, err);

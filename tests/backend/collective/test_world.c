@@ -21,7 +21,9 @@ static int one_process(void) {
     bool gpu = true;
     setenv("KEEL_GPU", "sim", 1);
     setenv("KEEL_SIM_DEVICES", "1", 1);
-    if (kl_device_choose(&gpu, &e) || !gpu) return WRONG;
+    /* A program need not have asked for a device before. */
+    const bool asks = !getenv("KEEL_TEST_ASKS_NO_DEVICE");
+    if (asks && (kl_device_choose(&gpu, &e) || !gpu)) return WRONG;
     if (fails_at) kl_test_fail_alloc_at(atoi(fails_at));
     const int rc = kl_distributed_init(&world, false, getenv("KEEL_TEST_BACKEND"), &e);
     int status = fails_at && kl_test_alloc_failed() ? FIRED : 0;
@@ -110,6 +112,18 @@ static void nobody_comes(void **state) {
     unsetenv("KEEL_TEST_STAYS");
 }
 
+/* init itself finds the device that moves values. */
+static void joins(void **state) {
+    setenv("KEEL_TEST_WANT", "", 1);
+    setenv("KEEL_DIST_TIMEOUT", "60", 1);
+    for (int ranks = 2; ranks <= 4; ranks += 2) {
+        assert_int_equal(launch_by_variables(ranks), 0);
+        setenv("KEEL_TEST_ASKS_NO_DEVICE", "1", 1);
+        assert_int_equal(launch_by_variables(ranks), 0);
+        unsetenv("KEEL_TEST_ASKS_NO_DEVICE");
+    }
+}
+
 /* Each allocation of one rank fails in turn: then both fail, or both join. Only where a rank fails
  * before it has met the other is it the limit that tells. */
 static void no_memory(void **state) {
@@ -137,9 +151,8 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_variables),
-        cmocka_unit_test(alone),
-        cmocka_unit_test(nobody_comes),
+        cmocka_unit_test(bad_variables), cmocka_unit_test(alone),
+        cmocka_unit_test(nobody_comes),  cmocka_unit_test(joins),
         cmocka_unit_test(no_memory),
     };
     if (is_a_rank()) return one_process();
