@@ -187,6 +187,7 @@ if has first || [ "$mode" = check ]; then
     stage "names of functions" tools/check/names.sh
     stage "kernels that start early" tools/check/kernels.sh
     stage "names of systems" tools/check/platform.sh
+    stage "simulated schedules" python3 tools/schedules.py check
 fi
 if [ "$mode" = check ]; then
     stage "ASan and UBSan: build" sanitizer_build asan host
