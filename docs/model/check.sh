@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check.sh - explores the models completely, and makes sure that each mistake is found in them.
-# Needs spin and a C compiler. Two runs at a time; 45 seconds on two free cores, under 1 GB.
+# Needs spin and a C compiler. Two runs at a time; about a minute on two free cores, under 1 GB.
 set -eu
 
 models=$(cd "$(dirname "$0")" && pwd)
@@ -77,6 +77,14 @@ first=$!
     cd "$work/2"
     correct settlement -O1 settlement
     correct 'settlement, chain of three' -O1 settlement -DCHAIN
+    correct exchange -O1 exchange
+    correct 'exchange, debug mode' -O1 exchange -DCHECK -DN=2 -DK=3
+    variant ABORT_BEFORE_MARK 'assertion violated ((verdict' -O0 exchange
+    variant NO_ABORT 'invalid end state' -O0 exchange
+    variant FAULTY_INPUT_STAYS_AWAY 'invalid end state' -O0 exchange
+    variant CAUSE_AT_LAUNCH_ALONE 'invalid end state' -O0 exchange
+    variant ASKS_FOR_EVER 'invalid end state' -O0 exchange -DCHECK
+    variant BEGINS_AT_ONCE 'assertion violated' -O0 exchange -DCHECK -DN=2 -DK=3
     variant APPEND_WITHOUT_COMMIT_LOCK 'invalid end state' -O1 protocol
     variant UNSUBMITTED_IS_PROVED 'assertion violated (complete' -O0 settlement
     variant CONSUMER_FIRST 'assertion violated (f==' -O0 settlement
