@@ -91,8 +91,9 @@ static int meet(struct kl_listener *l, const struct place *me, int rank, int siz
         struct hello hello;
         const int64_t now = kl_clock_ns(), soon = now + often < until ? now + often : until;
         const int fd = kl_listener_next(l, &hello, soon);
-        const bool goes_on = now < until && (!by->all_here || by->all_here(by));
-        if (fd < 0 && errno == ETIMEDOUT && goes_on) continue;
+        const int why = errno; /* all_here asks the system too */
+        const bool all = !by->all_here || by->all_here(by);
+        if (fd < 0 && why == ETIMEDOUT && all && now < until) continue;
         if (fd < 0) {
             int missing = rank + 1;
             while (fds[missing] >= 0) missing++;
@@ -100,7 +101,9 @@ static int meet(struct kl_listener *l, const struct place *me, int rank, int siz
                            "the control connections cannot be made: rank %d did not connect with "
                            "rank %d: %s",
                            missing, rank,
-                           goes_on || now >= until ? strerror(errno) : "a process gave up");
+                           !all               ? "a process gave up"
+                           : why == ETIMEDOUT ? "it did not come within KEEL_DIST_TIMEOUT"
+                                              : strerror(why));
         }
         if (memcmp(hello.secret, me->secret, sizeof hello.secret) == 0 && hello.rank > rank &&
             hello.rank < size && fds[hello.rank] < 0) {

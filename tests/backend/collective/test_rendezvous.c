@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -315,7 +316,9 @@ struct control {
     struct process *p;
     int fds[MOST], on_host, n_gathered;
     int strangers[8 * MOST], n_strangers;
-    bool gives_up; /* after all know where it listens */
+    bool gives_up;         /* after all know where it listens */
+    _Atomic(int) n_asked;  /* how often it was asked whether all are here */
+    struct control *after; /* it connects when that one has been asked a few times */
 };
 
 /* Connects with whatever this process listens at, and says nothing. */
@@ -337,11 +340,13 @@ static int gather_with_strangers(const struct kl_gathering *g, const void *from,
     const struct kl_gathering by = {.state = c->p->r, .limit_ns = g->limit_ns};
     if (c->n_gathered++ == 1) visit_listeners(c);
     const int rc = kl_rendezvous_gather(&by, from, to, n, err);
+    while (c->n_gathered == 2 && c->after && atomic_load(&c->after->n_asked) < 3) sched_yield();
     return rc || c->n_gathered < 2 || !c->gives_up ? rc : kl_fail(err, KL_EGROUP, "it gives up");
 }
 
 static bool all_here(const struct kl_gathering *g) {
-    const struct control *c = g->state;
+    struct control *c = g->state;
+    atomic_fetch_add(&c->n_asked, 1);
     return kl_rendezvous_all_here(&(struct kl_gathering){.state = c->p->r});
 }
 
@@ -357,14 +362,17 @@ static void *connect_one(void *arg) {
     return NULL;
 }
 
-/* All meet, and connect; gives_up: a rank that does not. */
-static void connect_all(struct process *p, struct control *c, int n, int gives_up) {
+/* All meet, and connect; gives_up: a rank that does not; late: one that lets rank 0 wait. */
+static void connect_all(struct process *p, struct control *c, int n, int gives_up, int late) {
     const int port = free_port();
     for (int i = 0; i < n; i++) start(&p[i], i, n, port, LONG_S);
     for (int i = 0; i < n; i++) expect_joined(&p[i]);
     for (int i = 0; i < n; i++) {
-        c[i] = (struct control){.p = &p[i], .gives_up = i == gives_up};
+        c[i] = (struct control){
+            .p = &p[i], .gives_up = i == gives_up, .after = i == late ? &c[0] : NULL};
         for (int k = 0; k < MOST; k++) c[i].fds[k] = -1;
+    }
+    for (int i = 0; i < n; i++) {
         assert_int_equal(pthread_create(&p[i].thread, NULL, connect_one, &c[i]), 0);
     }
 }
@@ -382,17 +390,28 @@ static void one_gives_up(void **state) {
     enum { N = 2 };
     struct process p[N];
     struct control c[N];
-    connect_all(p, c, N, 1);
+    connect_all(p, c, N, 1, -1);
     expect_failed(&p[1], "it gives up", "");
     expect_failed(&p[0], "rank 1 did not connect with rank 0", "a process gave up");
     close_all(c, N);
+}
+
+/* A rank that is late, but here, is waited for. */
+static void one_is_late(void **state) {
+    enum { N = 3 };
+    struct process p[N];
+    struct control c[N];
+    connect_all(p, c, N, -1, 2);
+    for (int i = 0; i < N; i++) expect_joined(&p[i]);
+    close_all(c, N);
+    for (int i = 0; i < N; i++) kl_rendezvous_close(p[i].r);
 }
 
 static void strangers_at_control(void **state) {
     enum { N = 4 };
     struct process p[N];
     struct control c[N];
-    connect_all(p, c, N, -1);
+    connect_all(p, c, N, -1, -1);
     for (int i = 0; i < N; i++) expect_joined(&p[i]);
     for (int i = 0; i < N; i++) {
         assert_true(c[i].n_strangers >= 1);
@@ -423,6 +442,7 @@ int main(void) {
         cmocka_unit_test(no_memory),
         cmocka_unit_test(strangers_at_control),
         cmocka_unit_test(one_gives_up),
+        cmocka_unit_test(one_is_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
