@@ -292,7 +292,7 @@ static const struct fault {
     int lost; /* the rank that leaves no file; -1: none */
 } faults[] = {
     {"killed", killed, "30", true, false, 2},
-    {"stopped", stopped, "2", true, false, 1},
+    {"stopped", stopped, "2", false, false, 1},
     {"absent", absent, "2", true, false, -1},
     {"unlike_operations", unlike_operations, "30", true, false, -1},
     {"unlike_sizes", unlike_sizes, "30", true, false, -1},
