@@ -3,8 +3,8 @@
  * A backend is one device: a memory and a table of functions. runtime/ checks the fates of the
  * inputs, binds blocks to the outputs, notes uses and calls launch. Two kinds of backends exist:
  * the CPU finishes a task before launch returns; a GPU (gpu/) encodes it and settles it later.
- * Among the slots, watch alone may wait for a device. The caller of launch, flush and waits_for
- * holds the executor role of the queue's stream. */
+ * Among the slots, watch alone may wait for a device. The caller of launch, flush, cut and
+ * waits_for holds the executor role of the queue's stream. */
 #pragma once
 #include "base/op/task.h"
 
@@ -73,6 +73,9 @@ struct kl_backend_ops {
     /* Hands over the commands that are encoded. Called before the executor role is given up or
      * parked. NULL: the backend never holds commands back. */
     void (*flush)(struct kl_backend *b, struct kl_queue *q);
+    /* The same where the stream has more tasks, which the next holder of the role encodes: commands
+     * that would have to wait for a compiler may be put off until then. NULL: as flush. */
+    void (*cut)(struct kl_backend *b, struct kl_queue *q);
 
     /* Hands over what could not be handed over before; the rest is held. Nothing that is encoded
      * later is handed over before it, nor by `flush`. patient: the executor has nothing else to do

@@ -285,10 +285,22 @@ static struct kl_task *next_task(struct kl_stream *s) {
     return n ? kl_container(n, struct kl_task, link) : NULL;
 }
 
+/* The caller holds s->mu and the role. */
+static bool has_more(struct kl_stream *s) {
+    return !kl_list_empty(&s->local) || !kl_list_empty(&s->inbox);
+}
+
 static void give_up_rest(struct kl_stream *s) {
-    if (s->backend->ops->flush) s->backend->ops->flush(s->backend, s->queue);
+    const struct kl_backend_ops *ops = s->backend->ops;
     kl_mutex_lock(s->mu);
-    bool more = !kl_list_empty(&s->local) || !kl_list_empty(&s->inbox);
+    bool more = has_more(s); /* then there will be more until the next holder takes it */
+    kl_mutex_unlock(s->mu);
+    if (more && ops->cut)
+        ops->cut(s->backend, s->queue);
+    else if (ops->flush)
+        ops->flush(s->backend, s->queue);
+    kl_mutex_lock(s->mu);
+    more = has_more(s);
     bool must_push = false;
     if (more)
         must_push = make_queued(s);

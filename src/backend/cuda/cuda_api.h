@@ -552,6 +552,11 @@ int kl_nvrtc_arch(int cc);
 int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary, size_t *bytes,
                      struct kl_error **err);
 
+/* A thread of the library compiles, and loads what it has compiled, between these two. false: not
+ * any more, since the process ends. */
+bool kl_nvrtc_helper_begin(void);
+void kl_nvrtc_helper_end(void);
+
 /* Writes a text such as "CUDA_ERROR_INVALID_VALUE (1)" into `text` and returns it. */
 const char *kl_cuda_error_name(int result, char *text, size_t room);
 /* Whether the result means that the context is destroyed, so that no later call in this process can

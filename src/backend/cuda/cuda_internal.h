@@ -204,6 +204,8 @@ int kl_cuda_load_program(struct kl_driver *p, const void *program, size_t bytes,
  * driver does not take it. */
 int kl_cuda_module(struct kl_cuda *d, const char *what, const void *image, void **module,
                    struct kl_error **err);
+bool kl_cuda_helper_begin(struct kl_driver *driver);
+void kl_cuda_helper_end(struct kl_driver *driver);
 int kl_cuda_compile(struct kl_driver *driver, const char *source, const char *name, void **binary,
                     size_t *bytes, struct kl_error **err);
 int kl_cuda_load(struct kl_driver *driver, const void *binary, size_t bytes, void **module,

@@ -8,6 +8,14 @@ int kl_cuda_compile(struct kl_driver *driver, const char *source, const char *na
     return kl_nvrtc_compile(kl_cuda_of(driver)->cc, source, name, binary, bytes, err);
 }
 
+bool kl_cuda_helper_begin(struct kl_driver *driver) {
+    return kl_nvrtc_helper_begin();
+}
+
+void kl_cuda_helper_end(struct kl_driver *driver) {
+    kl_nvrtc_helper_end();
+}
+
 int kl_cuda_module(struct kl_cuda *d, const char *what, const void *image, void **module,
                    struct kl_error **err) {
     KL_TRY(kl_cuda_enter(d, err));

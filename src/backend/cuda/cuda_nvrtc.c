@@ -87,14 +87,27 @@ static void watch_again(void) {
     (void)atexit(at_end);
 }
 
+/* Inside all the time between kl_nvrtc_helper_begin and _end. */
+static _Thread_local bool is_helper;
+
 /* False: this thread ends the process. */
 static bool begin_use(void) {
     pthread_once(&watched[0], watch_first);
-    return kl_exit_gate_enter(&gate);
+    return is_helper || kl_exit_gate_enter(&gate);
 }
 
 static void end_use(void) {
     pthread_once(&watched[1], watch_again);
+    if (!is_helper) kl_exit_gate_leave(&gate);
+}
+
+bool kl_nvrtc_helper_begin(void) {
+    if (kl_nvrtc_api(NULL)) pthread_once(&watched[0], watch_first);
+    return is_helper = kl_exit_gate_try(&gate);
+}
+
+void kl_nvrtc_helper_end(void) {
+    is_helper = false;
     kl_exit_gate_leave(&gate);
 }
 

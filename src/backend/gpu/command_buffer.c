@@ -145,6 +145,7 @@ static void op_drop(struct kl_gpu_op *op) {
         kl_buffer_release(op->in[i]->buffer);
     }
     for (int i = 0; i < op->n_out; i++) kl_fate_release(op->out[i]);
+    kl_error_release(op->error);
     if (op->release_ctx) op->release_ctx(op->ctx);
     if (op->part) op->part->ops->drop(op->part);
 }

@@ -87,6 +87,14 @@ struct kl_kernel_limits {
     size_t shared_bytes; /* shared memory per group that the source declares */
 };
 
+/* Kernels that a command needs and that are still compiled. The structures are immortal. */
+enum { KL_MOST_PENDING = 24 };
+struct kl_compiled;
+struct kl_pending {
+    int n;
+    struct kl_compiled *kernel[KL_MOST_PENDING];
+};
+
 struct kl_driver;
 struct kl_emit;
 struct kl_lowering;
@@ -137,7 +145,13 @@ struct kl_driver_ops {
     int (*share)(struct kl_driver *d, void *ptr, size_t bytes, bool mine, struct kl_error **err);
     void (*unshare)(struct kl_driver *d, void *ptr, size_t bytes, bool mine);
 
-    /* ---- programs, called by kl_driver_prepare between enter and leave ---- */
+    /* ---- programs, called between enter and leave ---- */
+    /* Kernels are compiled on threads of the library, several at once: such a thread calls enter,
+     * compile, load, find, limits and leave between these two. begin: false: not any more, since
+     * the process ends; the thread that needs the kernel compiles it then. Both NULL: kernels are
+     * compiled, one at a time, by the threads that need them. */
+    bool (*helper_begin)(struct kl_driver *d);
+    void (*helper_end)(struct kl_driver *d);
     /* The calling thread will call the slots below until `leave`. KL_EDEVICE: the device cannot be
      * used in this process (a fork), or the process ends. */
     int (*enter)(struct kl_driver *d, struct kl_error **err);
@@ -313,12 +327,28 @@ int kl_driver_load_program(struct kl_driver *d, const void *program, size_t byte
  * failure, KL_ECOMPILE among them, is the failure of that operation alone. */
 int kl_driver_prepare(struct kl_driver *d, const struct kl_command *c, size_t *workspace_bytes,
                       struct kl_error **err);
+/* The same without waiting for compilers: kernels that are still compiled are added to *pending,
+ * and a failure of one is told by kl_driver_wait. */
+int kl_driver_start(struct kl_driver *d, const struct kl_command *c, struct kl_pending *pending,
+                    size_t *workspace_bytes, struct kl_error **err);
+/* Whether these kernels are compiled, or have failed. */
+bool kl_driver_is_ready(const struct kl_pending *pending);
+/* Waits until they are compiled. KL_ECOMPILE and others: the failure of the first one that
+ * failed. */
+int kl_driver_wait(struct kl_driver *d, const struct kl_pending *pending, struct kl_error **err);
+/* Starts to compile what the submission of these commands will need and kl_driver_start did not
+ * know: kernels of several commands together. Adds what is not ready to *pending. */
+void kl_driver_look_ahead(struct kl_driver *d, const struct kl_command *commands, int n,
+                          struct kl_pending *pending);
 /* Runs the commands in order on the queue, after the events, and then signals. All that the
  * commands point to lives until the event is complete. On failure none of the commands runs,
  * `signal` is never signalled, and the words are clear. One thread at a time per queue. */
 int kl_driver_submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
                      void *const *waits, int n_waits, struct kl_fault_words *brings_back,
                      void *signal, struct kl_error **err);
+
+/* In the child of a fork: as the slot `forked`, and nothing goes on being compiled. */
+void kl_driver_forked(struct kl_driver *d);
 
 /* The facts that users are told of a device that is not opened. */
 struct kl_gpu_facts {

@@ -228,14 +228,14 @@ static int guard_check(struct kl_command_buffer *cb, struct kl_gpu_op *op, struc
  * workspace that they ask for. They run one after the other, so they share it. *workspace is the
  * caller's, also after a failure. */
 static int prepare_launches(struct kl_command_buffer *cb, struct kl_gpu_op *op,
-                            const struct kl_task *t, int first, struct kl_block **workspace,
-                            struct kl_error **err) {
+                            const struct kl_task *t, int first, struct kl_pending *pending,
+                            struct kl_block **workspace, struct kl_error **err) {
     struct kl_driver *d = cb->queue->dev->driver;
     struct kl_memory *m = &cb->queue->dev->memory;
     size_t most = 0;
     for (int i = first; i < cb->n_commands; i++) {
         size_t bytes = 0;
-        KL_TRY(kl_driver_prepare(d, &cb->commands[i], &bytes, err));
+        KL_TRY(kl_driver_start(d, &cb->commands[i], pending, &bytes, err));
         if (most < bytes) most = bytes;
     }
     if (most == 0) return KL_OK;
@@ -402,17 +402,24 @@ static int encode_into(struct kl_command_buffer *cb, struct kl_task *t, bool dro
     int first = cb->n_commands;
     if (kl_validating()) KL_TRY(guard_fills(cb, op, t));
     int launches = cb->n_commands;
+    /* An exchange must know now whether it has a value. */
+    struct kl_pending found = {0}, *pending = part ? NULL : &found;
     KL_TRY(launch_commands(cb, op, t, &in));
-    KL_TRY(prepare_launches(cb, op, t, launches, workspace, err));
+    KL_TRY(prepare_launches(cb, op, t, launches, pending, workspace, err));
     if (kl_validating()) KL_TRY(guard_check(cb, op, t, *workspace, err));
     KL_TRY(set_taints(cb, op, &in, err));
     struct kl_driver *d = cb->queue->dev->driver;
     for (int i = first; i < cb->n_commands; i++) {
         size_t none = 0;
         if (cb->commands[i].kind == KL_CMD_LAUNCH) continue;
-        KL_TRY(kl_driver_prepare(d, &cb->commands[i], &none, err));
+        KL_TRY(kl_driver_start(d, &cb->commands[i], pending, &none, err));
         kl_assert(none == 0);
     }
+    op->first_command = first;
+    op->n_commands = cb->n_commands - first;
+    if (found.n == 0) return KL_OK;
+    if (!(op->pending = kl_command_buffer_alloc(cb, sizeof found))) return KL_ENOMEM;
+    *op->pending = found;
     return KL_OK;
 }
 
@@ -452,6 +459,7 @@ static void adopt(struct kl_command_buffer *cb, struct kl_task *t, struct kl_gpu
         if (b && b->needs_guard && !op->dropped) b->needs_guard = false;
     }
     op->submitter = t->submitter;
+    cb->uncertain = cb->uncertain || op->pending;
     if (t->op == KL_OP_KERNEL) {
         op->ctx = kl_kernel_desc_retain(((const struct kl_kernel_params *)t->params)->desc);
         op->release_ctx = release_kernel;
@@ -483,6 +491,7 @@ int kl_gpu_encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_de
     KL_TRY(kl_gpu_settlement_start(q->dev, err));
     for (int attempt = 0;; attempt++) {
         if (!q->open && !(q->open = kl_command_buffer_new(q, err))) return KL_ENOMEM;
+        q->open->uncertain = q->open->uncertain || q->n_put_off > 0;
         struct kl_gpu_op *op = NULL;
         struct kl_block *workspace = NULL;
         int n_commands = q->open->n_commands;
@@ -496,7 +505,7 @@ int kl_gpu_encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_de
         q->open->n_commands = n_commands;
         if (rc != KL_ELIMIT || attempt) return err && *err ? rc : kl_fail_nomem(err);
         /* The command buffer has no free fault words: go on in a new one. */
-        kl_gpu_flush(&q->dev->backend, q);
+        kl_gpu_cut(&q->dev->backend, q);
     }
 }
 
@@ -526,7 +535,7 @@ static bool is_full(struct kl_command_buffer *cb, const struct kl_task *t) {
 }
 
 static int encode_and_cut(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_error **err) {
-    if (q->open && is_full(q->open, t)) kl_gpu_flush(&q->dev->backend, q);
+    if (q->open && is_full(q->open, t)) kl_gpu_cut(&q->dev->backend, q);
     return kl_gpu_encode(q, t, drop, NULL, err) ? KL_LAUNCH_DONE : KL_LAUNCH_PENDING;
 }
 
@@ -549,6 +558,10 @@ void kl_gpu_skip(struct kl_backend *b, struct kl_queue *q, struct kl_task *t) {
     }
     /* There is no memory to note the ticket in: it is published with the last command buffer in
      * flight, if there is one. */
+    if (q->n_put_off) {
+        q->put_off[q->n_put_off - 1]->last_ticket = t->ticket;
+        return;
+    }
     kl_mutex_lock(&q->dev->mu);
     bool under_way = q->tail != NULL;
     if (under_way) q->tail->last_ticket = t->ticket;

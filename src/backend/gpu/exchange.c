@@ -46,7 +46,8 @@ int kl_gpu_exchange(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
     part->own = *err;
     part->failed = *err != NULL;
     *err = NULL;
-    if (!part->in_line) kl_gpu_flush(b, q);
+    /* It must know whether its inputs have failed. */
+    if (!part->in_line || q->n_put_off || (q->open && q->open->uncertain)) kl_gpu_flush(b, q);
     int rc = part->ops->begin(part, part->own, err);
     if (!rc && (rc = encode(q, t, part, err)))
         part->ops->refused(part, *err ? *err : kl_error_static(rc));
@@ -67,10 +68,11 @@ enum kl_holds kl_gpu_holds(struct kl_backend *b, struct kl_queue *q, bool patien
         void *token;
         if (!of_part->may_start(part, patient, w, &token))
             return q->n_held < KL_MOST_HELD ? KL_HOLDS_SOME : KL_HOLDS_FULL;
+        atomic_store(&q->handing, cb);
         q->held = cb->next;
         q->n_held--;
         cb->next = NULL;
-        kl_gpu_hand_over(q, cb);
+        kl_gpu_hand_over(cb);
         of_part->started(token);
     }
     return KL_HOLDS_NOTHING;

@@ -9,6 +9,7 @@ enum {
     /* The limit inside a run that becomes one kernel, which is not cut at KL_MAX_OPS. */
     KL_MOST_OPS = 128,
     KL_MAX_TAINTS = 16, /* fault words that a value may depend on before they are merged into one */
+    KL_MOST_PUT_OFF = 16, /* command buffers of a queue that wait for their kernels */
 };
 /* Bytes of new outputs at which a command buffer is cut. */
 static const int64_t kl_max_new_bytes = (int64_t)256 << 20;
@@ -36,6 +37,11 @@ struct kl_gpu_op {
     struct kl_fate **out; /* held */
     uint64_t submitter;
     bool dropped; /* never launched, because an input has failed or will fail */
+    /* Its commands, and kernels of them that were still compiled when it was encoded; or NULL. The
+     * encoding thread's. */
+    int first_command, n_commands;
+    struct kl_pending *pending;
+    struct kl_error *error; /* why these kernels cannot be compiled; held; then it is dropped */
     /* First of n_words fault words; words is NULL when the operation cannot fault. */
     struct kl_word_ref word;
     int n_words;
@@ -66,6 +72,10 @@ struct kl_command_buffer {
      * the command buffer is handed over. */
     uint64_t last_ticket;
     void *event;
+    /* The encoding thread's: whether an operation has `pending`, or an input that a command buffer
+     * makes which was not handed over; and kernels of several operations that are compiled. */
+    bool uncertain;
+    struct kl_pending ahead;
     bool runs_user_code;       /* kl_command_buffer_empty may call a destructor of the user */
     struct kl_release release; /* used when runs_user_code: the release thread then empties it */
     bool submitted;            /* the driver has accepted it */
@@ -88,9 +98,13 @@ struct kl_queue {
     /* Exchanges for which other processes may not be ready, oldest first; the role holder's. */
     struct kl_command_buffer *held, *held_tail;
     int n_held;
-    struct kl_fault_words *clear_words;    /* guarded by dev->mu */
-    struct kl_command_buffer *head, *tail; /* handed over, oldest first; guarded by dev->mu */
-    struct kl_queue *next;                 /* next queue of the device; guarded by dev->mu */
+    /* Complete ones before it, oldest first, that wait for kernels; the role holder's too. */
+    struct kl_command_buffer *put_off[KL_MOST_PUT_OFF];
+    int n_put_off;
+    struct kl_command_buffer *_Atomic handing; /* being handed over, for the child of a fork */
+    struct kl_fault_words *clear_words;        /* guarded by dev->mu */
+    struct kl_command_buffer *head, *tail;     /* handed over, oldest first; guarded by dev->mu */
+    struct kl_queue *next;                     /* next queue of the device; guarded by dev->mu */
 };
 
 struct kl_gpu_device {
@@ -170,9 +184,22 @@ int kl_gpu_encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_de
                   struct kl_error **err);
 
 /* ---- submit.c ---- */
+/* Hands over all that is encoded, and waits for its kernels. */
 void kl_gpu_flush(struct kl_backend *b, struct kl_queue *q);
-/* Gives a command buffer of the queue to the driver. */
-void kl_gpu_hand_over(struct kl_queue *q, struct kl_command_buffer *cb);
+/* Gives cb, which is the queue's `handing` meanwhile, to the driver. */
+void kl_gpu_hand_over(struct kl_command_buffer *cb);
+/* Ends the open command buffer; more will be encoded. It is handed over now or, while its kernels
+ * or those of one before it are compiled, later. */
+void kl_gpu_cut(struct kl_backend *b, struct kl_queue *q);
+
+/* ---- kernels.c: kernels that are compiled while operations are encoded ---- */
+/* Whether cb can be handed over without waiting for a compiler. */
+bool kl_gpu_kernels_ready(const struct kl_command_buffer *cb);
+/* Starts to compile the kernels that cb will need for several operations together. */
+void kl_gpu_kernels_ahead(struct kl_command_buffer *cb);
+/* Before cb is handed over: waits for the kernels of its operations. An operation without one
+ * fails, and those that need its value are dropped. */
+void kl_gpu_kernels_settle(struct kl_command_buffer *cb);
 
 /* ---- share.c: slots of the memory ---- */
 int kl_gpu_share(struct kl_memory *m, struct kl_block *b, struct kl_error **err);

@@ -37,6 +37,7 @@ static struct kl_error *own_failure(struct kl_gpu_op *op) {
     struct kl_command_buffer *cb = op->cb;
     int64_t stream = cb->queue->timeline->stream_index;
     struct kl_error *e = NULL;
+    if (op->error) return kl_error_retain(op->error);
     if (cb->error) return kl_error_retain(cb->error);
     kl_assert(!op->dropped);
     /* Word 0, the summary, says whether any operation of the command buffer has failed. */
@@ -380,30 +381,37 @@ void kl_gpu_lose(struct kl_gpu_device *dev, const char *submitting) {
     dev->driver->ops->wake(dev->driver);
 }
 
+static void fail_forked(struct kl_command_buffer *cb) {
+    for (struct kl_gpu_op *op = cb->first; op; op = op->next)
+        for (int i = 0; i < op->n_out; i++) {
+            op->out[i]->device_op = NULL;
+            if (!kl_fate_settled(op->out[i]))
+                kl_fate_set_failed(op->out[i], kl_error_static(KL_EFORK));
+        }
+}
+
 void kl_gpu_forked(struct kl_backend *b) {
     struct kl_gpu_device *dev = kl_gpu_device_of(b);
     bool used = false;
     for (struct kl_queue *q = dev->queues; q; q = q->next) {
         used = true;
-        struct kl_command_buffer *const lists[] = {q->open, q->held, q->head};
-        for (int k = 0; k < 3; k++)
-            for (struct kl_command_buffer *cb = lists[k]; cb; cb = cb->next)
-                for (struct kl_gpu_op *op = cb->first; op; op = op->next)
-                    for (int i = 0; i < op->n_out; i++) {
-                        op->out[i]->device_op = NULL;
-                        if (!kl_fate_settled(op->out[i]))
-                            kl_fate_set_failed(op->out[i], kl_error_static(KL_EFORK));
-                    }
+        for (struct kl_command_buffer *cb = q->head; cb; cb = cb->next) fail_forked(cb);
+        for (int i = 0; i < q->n_put_off; i++) fail_forked(q->put_off[i]);
+        for (struct kl_command_buffer *cb = q->held; cb; cb = cb->next) fail_forked(cb);
+        if (q->open) fail_forked(q->open);
+        if (q->handing) fail_forked(q->handing);
         /* The objects that the command buffers hold belong to the parent process. */
         q->open = q->head = q->tail = NULL;
         q->held = NULL;
+        q->n_held = q->n_put_off = 0;
+        q->handing = NULL;
     }
     dev->n_unsettled = 0;
     dev->settling = dev->settle_again = dev->watched = false;
     atomic_store(&dev->thread_started, false);
     pthread_cond_init(&dev->work, NULL);
     if (used) atomic_store(&dev->forked, true);
-    dev->driver->ops->forked(dev->driver);
+    kl_driver_forked(dev->driver);
 }
 
 #ifdef KL_TEST_HOOKS

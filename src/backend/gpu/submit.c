@@ -1,5 +1,6 @@
 /* submit.c - hands a command buffer to the driver; the tables of the backend and of its memory. */
 #include <stdio.h>
+#include <string.h>
 
 #include "backend/gpu/gpu_internal.h"
 #include "base/alloc.h"
@@ -38,17 +39,11 @@ static int submit_surely(struct kl_command_buffer *cb, struct kl_error **err) {
     return submit(cb, err);
 }
 
-void kl_gpu_flush(struct kl_backend *b, struct kl_queue *q) {
-    struct kl_command_buffer *cb = q->open;
-    /* The command buffer is empty: it was opened for an operation whose encoding failed. */
-    if (!cb || cb->last_ticket == 0 || q->held) return;
-    q->open = NULL;
-    kl_gpu_hand_over(q, cb);
-}
-
-void kl_gpu_hand_over(struct kl_queue *q, struct kl_command_buffer *cb) {
+void kl_gpu_hand_over(struct kl_command_buffer *cb) {
+    struct kl_queue *q = cb->queue;
     struct kl_gpu_device *dev = q->dev;
     struct kl_error *e = NULL;
+    if (!atomic_load(&dev->lost)) kl_gpu_kernels_settle(cb);
     bool ran = cb->n_commands > 0;
     int rc = submit_surely(cb, &e);
     if (rc && !e) e = kl_error_static(rc);
@@ -64,6 +59,7 @@ void kl_gpu_hand_over(struct kl_queue *q, struct kl_command_buffer *cb) {
     else
         q->head = cb;
     q->tail = cb;
+    atomic_store(&q->handing, NULL);
     dev->n_unsettled++;
     bool watched = dev->watched;
     if (!watched) pthread_cond_signal(&dev->work);
@@ -74,6 +70,50 @@ void kl_gpu_hand_over(struct kl_queue *q, struct kl_command_buffer *cb) {
     if (watched && !rc) return; /* the thread that watches settles */
     dev->driver->ops->wake(dev->driver);
     kl_gpu_settle(dev);
+}
+
+/* The open command buffer. NULL: there is none, or it is empty, since it was opened for an
+ * operation whose encoding failed. */
+static struct kl_command_buffer *encoded(struct kl_queue *q) {
+    return q->open && q->open->last_ticket ? q->open : NULL;
+}
+
+/* At each moment the child of a fork finds every command buffer somewhere. */
+static void hand_over_oldest(struct kl_queue *q) {
+    struct kl_command_buffer *cb = q->put_off[0];
+    atomic_store(&q->handing, cb);
+    memmove(q->put_off, q->put_off + 1, (size_t)--q->n_put_off * sizeof *q->put_off);
+    kl_gpu_hand_over(cb);
+}
+
+static void hand_over_open(struct kl_queue *q) {
+    struct kl_command_buffer *cb = q->open;
+    atomic_store(&q->handing, cb);
+    q->open = NULL;
+    kl_gpu_hand_over(cb);
+}
+
+void kl_gpu_flush(struct kl_backend *b, struct kl_queue *q) {
+    struct kl_command_buffer *cb = encoded(q);
+    if (q->held) return;
+    if (cb && (q->n_put_off || !kl_gpu_kernels_ready(cb))) kl_gpu_kernels_ahead(cb);
+    while (q->n_put_off) hand_over_oldest(q);
+    if (cb) hand_over_open(q);
+}
+
+void kl_gpu_cut(struct kl_backend *b, struct kl_queue *q) {
+    struct kl_command_buffer *cb = encoded(q);
+    if (!cb || q->held) return;
+    if (q->n_put_off == 0 && kl_gpu_kernels_ready(cb)) {
+        hand_over_open(q);
+        return;
+    }
+    kl_gpu_kernels_ahead(cb);
+    while (q->n_put_off == KL_MOST_PUT_OFF) hand_over_oldest(q);
+    q->put_off[q->n_put_off] = cb;
+    q->n_put_off++;
+    q->open = NULL;
+    while (q->n_put_off && kl_gpu_kernels_ready(q->put_off[0])) hand_over_oldest(q);
 }
 
 static int queue_new(struct kl_backend *b, struct kl_timeline *t, struct kl_queue **out,
@@ -154,6 +194,7 @@ static const struct kl_backend_ops ops = {
     .drop = kl_gpu_drop,
     .flush = kl_gpu_flush,
     .holds = kl_gpu_holds,
+    .cut = kl_gpu_cut,
     .poll = kl_gpu_poll,
     .watch = kl_gpu_watch,
     .forked = kl_gpu_forked};

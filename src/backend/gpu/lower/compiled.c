@@ -111,41 +111,128 @@ static struct kl_compiled *entry_copy(const struct kl_compiled *e) {
     return copy;
 }
 
+struct kl_compiled kl_compiled_like(const struct kl_compiled *e) {
+    struct kl_compiled like = {.hash = e->hash,
+                               .family = e->family,
+                               .local = e->local,
+                               .key = e->key,
+                               .key_bytes = e->key_bytes,
+                               .name = e->name};
+    memcpy(like.values, e->values, sizeof like.values);
+    return like;
+}
+
+/* ---- making ---- */
+
+static int find_in(struct kl_lowering *l, struct kl_compiled *e, void *module,
+                   struct kl_error **err) {
+    char merged[NAME_ROOM];
+    snprintf(merged, sizeof merged, "merged_%s", e->name);
+    KL_TRY(l->driver->ops->find(l->driver, module, e->merged ? merged : e->name, &e->kernel, err));
+    return l->driver->ops->limits ? l->driver->ops->limits(l->driver, e->kernel, &e->limits, err)
+                                  : KL_OK;
+}
+
+int kl_compiled_make(struct kl_lowering *l, struct kl_compiled *e, const char *source,
+                     const char *file, struct kl_error **err) {
+    void *module = NULL;
+    KL_TRY(kl_kernel_cache_module(l->driver, source, file, &module, err));
+    return find_in(l, e, module, err);
+}
+
+static int make_program(struct kl_lowering *l, struct kl_compiled *e, const char *file,
+                        struct kl_error **err) {
+    void *module = NULL;
+    KL_TRY(kl_driver_load_program(l->driver, e->key, e->key_bytes, file, &module, err));
+    return find_in(l, e, module, err);
+}
+
+/* The caller holds l->mu. */
+static void append(struct kl_lowering *l, struct kl_compiled *e) {
+    _Atomic(struct kl_compiled *) *bucket = &l->bucket[e->hash % KL_COMPILED_BUCKETS];
+    e->next = atomic_load_explicit(bucket, memory_order_relaxed);
+    atomic_store_explicit(bucket, e, memory_order_release);
+}
+
+/* On the calling thread. Nothing is remembered of a kernel that cannot be made. */
 static int make(struct kl_lowering *l, const struct kl_wanted *w, struct kl_compiled **out,
                 struct kl_error **err) {
     struct kl_compiled *e = entry_copy(&w->e);
     char *source = e && !w->is_program ? source_of(l, w) : NULL;
-    void *module = NULL;
     int rc = e && (source || w->is_program) ? KL_OK : kl_fail_nomem(err);
-    if (!rc && w->is_program)
-        rc = kl_driver_load_program(l->driver, w->e.key, w->e.key_bytes, w->file, &module, err);
-    else if (!rc)
-        rc = kl_kernel_cache_module(l->driver, source, w->file, &module, err);
-    char merged[NAME_ROOM];
-    if (!rc) snprintf(merged, sizeof merged, "merged_%s", e->name);
     if (!rc)
-        rc = l->driver->ops->find(l->driver, module, e->merged ? merged : e->name, &e->kernel, err);
-    if (!rc && l->driver->ops->limits)
-        rc = l->driver->ops->limits(l->driver, e->kernel, &e->limits, err);
+        rc = w->is_program ? make_program(l, e, w->file, err)
+                           : kl_compiled_make(l, e, source, w->file, err);
     kl_free(source);
     if (rc) {
         kl_free(e);
         return rc;
     }
     kl_mutex_lock(&l->mu);
-    _Atomic(struct kl_compiled *) *bucket = &l->bucket[e->hash % KL_COMPILED_BUCKETS];
-    e->next = atomic_load_explicit(bucket, memory_order_relaxed);
-    atomic_store_explicit(bucket, e, memory_order_release);
+    append(l, e);
     kl_mutex_unlock(&l->mu);
     *out = e;
     return KL_OK;
 }
 
+/* The entry of a kernel that another thread compiles. NULL: out of memory. */
+static struct kl_compiled *entry_for(struct kl_lowering *l, const struct kl_wanted *w) {
+    struct kl_compiled *e = look_up(l, &w->e), *fresh = e ? NULL : entry_copy(&w->e);
+    if (e || !fresh) return e;
+    fresh->lowering = l;
+    atomic_init(&fresh->state, KL_KERNEL_NEW);
+    kl_mutex_lock(&l->mu);
+    if (!(e = look_up(l, &w->e))) append(l, e = fresh);
+    kl_mutex_unlock(&l->mu);
+    if (e != fresh) kl_free(fresh);
+    return e;
+}
+
+/* Kernels of users are compiled by the thread that needs them: whether their groups fit is known
+ * only then, and the sources that fail are many and of all kinds. */
+static bool by_helpers(const struct kl_lowering *l, const struct kl_wanted *w) {
+    return l->driver->ops->helper_begin && !w->is_program && !w->bare && !w->library;
+}
+
+int kl_compiled_start(struct kl_lowering *l, const struct kl_wanted *w, struct kl_compiled **out,
+                      struct kl_error **err) {
+    if (!by_helpers(l, w)) return kl_compiled_get(l, w, out, err);
+    struct kl_compiled *e = entry_for(l, w);
+    if (!(*out = e)) return kl_fail_nomem(err);
+    const enum kl_compiled_state state = atomic_load_explicit(&e->state, memory_order_acquire);
+    if (state != KL_KERNEL_NEW && (state != KL_KERNEL_FAILED || w->once)) return KL_OK;
+    char *source = source_of(l, w), *file = source ? kl_strdup(w->file) : NULL;
+    if (file) {
+        kl_compiling_start(e, source, file);
+        return KL_OK;
+    }
+    kl_free(source);
+    return kl_fail_nomem(err);
+}
+
 int kl_compiled_get(struct kl_lowering *l, const struct kl_wanted *w, struct kl_compiled **out,
                     struct kl_error **err) {
-    if ((*out = look_up(l, &w->e))) return KL_OK;
+    if ((*out = look_up(l, &w->e)) && kl_compiled_is_ready(*out)) return KL_OK;
+    if (by_helpers(l, w)) {
+        KL_TRY(kl_compiled_start(l, w, out, err));
+        return kl_compiling_wait(*out, err);
+    }
     kl_mutex_lock(&l->compiling);
     int rc = (*out = look_up(l, &w->e)) ? KL_OK : make(l, w, out, err);
     kl_mutex_unlock(&l->compiling);
     return rc;
+}
+
+int kl_compiled_check(const struct kl_compiled *e, struct kl_error **err) {
+    const uint32_t most = e->limits.max_local;
+    if (!most || e->local <= most) return KL_OK;
+    return kl_fail(err, KL_EUNSUPPORTED,
+                   "%s: groups of %u work-items; this device takes %u of this kernel", e->name,
+                   e->local, most);
+}
+
+void kl_lowering_forked(struct kl_lowering *l) {
+    kl_compiling_forked();
+    for (int i = 0; i < KL_COMPILED_BUCKETS; i++)
+        for (struct kl_compiled *e = l->bucket[i]; e; e = e->next) kl_compiling_fail_forked(e);
 }

@@ -423,6 +423,7 @@ static int feed(struct kl_emit *e, struct kl_fused_group *g, const struct kl_com
     const int rc = kl_emit_by_family(&fed, reader);
     kl_error_release(why);
     if (rc) goto no;
+    if (e->ahead) return 1;
     fed.dry = false;
     fed.used = 0;
     fed.err = e->err;
@@ -449,7 +450,8 @@ static int check(struct kl_emit *e, const struct kl_command *c) {
 int kl_lower_elementwise(struct kl_emit *e, const struct kl_command *c) {
     struct kl_fused_group g = {0};
     KL_TRY(check(e, c));
-    if (e->dry) return KL_OK; /* the operation may become part of a group later */
+    /* The operation may become part of a group later. */
+    if (e->dry && !e->ahead) return KL_OK;
     if (!add(&g, c))
         return kl_fail(e->err, KL_EUNSUPPORTED, "%s: a layout that no kernel takes",
                        kl_op_name(c->op));

@@ -34,19 +34,36 @@ static int check_addresses(struct kl_emit *e, const char *kernel, const struct k
     return KL_OK;
 }
 
-static int launch(struct kl_emit *e, const struct kl_wanted *w, int64_t groups, size_t shared_bytes,
+/* In a dry run the kernel may be one that is still compiled. It is noted then, so that the caller
+ * who waits for it can tell its failure. */
+static int find(struct kl_emit *e, struct kl_wanted *w, struct kl_compiled **out) {
+    struct kl_pending *p = e->pending;
+    w->once = e->ahead;
+    KL_TRY(kl_compiled_start(e->lowering, w, out, e->err));
+    if (!kl_compiled_is_ready(*out) && p && p->n < KL_MOST_PENDING) {
+        for (int i = 0; i < p->n; i++)
+            if (p->kernel[i] == *out) return KL_OK;
+        p->kernel[p->n++] = *out;
+        return KL_OK;
+    }
+    if (!kl_compiled_is_ready(*out)) {
+        if (e->ahead) return KL_OK;
+        kl_pass_look_ahead(e);
+        KL_TRY(kl_compiling_wait(*out, e->err));
+    }
+    return kl_compiled_check(*out, e->err);
+}
+
+static int launch(struct kl_emit *e, struct kl_wanted *w, int64_t groups, size_t shared_bytes,
                   const struct kl_karg *args, int n_args) {
     struct kl_compiled *found;
     if (e->sizes_only) return KL_OK;
-    KL_TRY(kl_compiled_get(e->lowering, w, &found, e->err));
-    uint32_t most = found->limits.max_local;
-    if (most && w->e.local > most)
-        return kl_fail(e->err, KL_EUNSUPPORTED,
-                       "%s: groups of %u work-items; this device takes %u of this kernel",
-                       w->e.name, w->e.local, most);
+    KL_TRY(find(e, w, &found));
     if (e->driver->max_args && n_args > e->driver->max_args)
         return kl_fail(e->err, KL_EUNSUPPORTED, "%s: %d arguments, of which this device takes %d",
                        w->e.name, n_args, e->driver->max_args);
+    if (e->ahead && e->side && groups > 0)
+        (void)kl_side_keep(e->side, found, (uint32_t)groups, shared_bytes, args, n_args);
     if (e->dry || groups <= 0) return KL_OK;
     if (groups > INT32_MAX)
         return kl_fail(e->err, KL_EUNSUPPORTED, "%s: %lld work-groups, more than a device takes",
@@ -161,6 +178,7 @@ int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct
                           .bare = g->bare,
                           .is_program = is_program};
     struct kl_compiled *found;
+    if (e->ahead) return KL_OK; /* compiled when the operation was encoded */
     w.e.hash = kl_hash_mix(
         kl_hash_mix(kl_hash_bytes(w.e.key, w.e.key_bytes), w.e.local + (uint64_t)g->bare),
         kl_hash_bytes(g->entry, strlen(g->entry)));

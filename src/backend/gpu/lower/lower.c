@@ -82,9 +82,11 @@ static uint64_t signature(const struct kl_command *c) {
  * the signature costs less than choosing the kernels. Two different commands collide once in 2^63;
  * then the second is compiled when it is handed over, and a failure of that compilation fails its
  * whole command buffer. */
-int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, size_t *workspace_bytes,
-                     struct kl_error **err) {
-    struct kl_emit e = {.lowering = l, .driver = l->driver, .dry = true, .err = err};
+int kl_lower_start(struct kl_lowering *l, const struct kl_command *c, struct kl_pending *pending,
+                   size_t *workspace_bytes, struct kl_error **err) {
+    struct kl_emit e = {
+        .lowering = l, .driver = l->driver, .dry = true, .err = err, .pending = pending};
+    const int n_pending = pending ? pending->n : 0;
     uint64_t s = signature(c);
     struct kl_prepared *p = &l->prepared[(s >> 32) % KL_PREPARED];
     uint64_t size = atomic_load_explicit(&p->size, memory_order_relaxed);
@@ -94,32 +96,55 @@ int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, size_t *
     }
     KL_TRY(lower_one(&e, c));
     *workspace_bytes = e.used;
-    if (!s) return KL_OK;
+    /* A command like this one, too, has to know of the kernels that may still fail. */
+    if (!s || (pending && pending->n > n_pending)) return KL_OK;
     atomic_store_explicit(&p->size, e.used, memory_order_relaxed);
     atomic_store_explicit(&p->key, s ^ (uint64_t)e.used * mix_size, memory_order_relaxed);
     return KL_OK;
 }
 
-static struct kl_emit emit_of(struct kl_lowering *l, void *queue, const struct kl_command *commands,
-                              int at, struct kl_error **err) {
-    return (struct kl_emit){.lowering = l,
-                            .driver = l->driver,
-                            .queue = queue,
-                            .err = err,
-                            .before = commands,
-                            .n_before = at,
-                            .workspace = commands[at].workspace,
-                            .room = commands[at].workspace_bytes};
+int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, size_t *workspace_bytes,
+                     struct kl_error **err) {
+    return kl_lower_start(l, c, NULL, workspace_bytes, err);
+}
+
+bool kl_lower_is_ready(const struct kl_pending *pending) {
+    for (int i = 0; i < pending->n; i++) {
+        const enum kl_compiled_state state =
+            atomic_load_explicit(&pending->kernel[i]->state, memory_order_acquire);
+        if (state == KL_KERNEL_QUEUED || state == KL_KERNEL_RUNNING) return false;
+    }
+    return true;
+}
+
+int kl_lower_wait(const struct kl_pending *pending, struct kl_error **err) {
+    for (int i = 0; i < pending->n; i++) {
+        KL_TRY(kl_compiling_wait(pending->kernel[i], err));
+        KL_TRY(kl_compiled_check(pending->kernel[i], err));
+    }
+    return KL_OK;
+}
+
+/* ---- the commands of a submission ---- */
+
+static struct kl_emit emit_of(const struct kl_emit *all, const struct kl_command *commands,
+                              int at) {
+    struct kl_emit e = *all;
+    e.before = commands;
+    e.n_before = at;
+    e.workspace = commands[at].workspace;
+    e.room = commands[at].workspace_bytes;
+    return e;
 }
 
 /* Lowers n commands from `first` on that may run side by side: as one launch when each is a launch
  * of the same kernel. */
-static int lower_side_by_side(struct kl_lowering *l, void *queue, const struct kl_command *commands,
-                              int first, int n, struct kl_error **err) {
+static int lower_side_by_side(const struct kl_emit *all, const struct kl_command *commands,
+                              int first, int n) {
     struct kl_side side; /* of 15 KB, which are not cleared for each group */
     side.n = 0;
     for (int i = first; i < first + n; i++) {
-        struct kl_emit e = emit_of(l, queue, commands, i, err);
+        struct kl_emit e = emit_of(all, commands, i);
         const int rc = by_driver(&e, &commands[i]);
         if (rc < 0) return rc;
         if (rc > 0) continue;
@@ -127,28 +152,60 @@ static int lower_side_by_side(struct kl_lowering *l, void *queue, const struct k
         side.again = false;
         KL_TRY(kl_emit_by_family(&e, &commands[i]));
     }
-    struct kl_emit e = emit_of(l, queue, commands, first, err);
+    struct kl_emit e = emit_of(all, commands, first);
     return kl_side_launch(&e, &side);
+}
+
+/* Lowers the commands from `at` on that become launches together, at least one; *taken: how
+ * many. */
+static int lower_next(const struct kl_emit *all, const struct kl_command *commands, int at, int n,
+                      int *taken) {
+    const bool merges = all->driver->merges || ALWAYS_MERGES;
+    *taken = merges ? kl_side_by_side(commands + at, n - at) : 1;
+    if (*taken > 1) return lower_side_by_side(all, commands, at, *taken);
+    struct kl_emit e = emit_of(all, commands, at);
+    /* A run of element-wise operations becomes one kernel, as far as the run goes. */
+    const int fused = kl_lower_fused(&e, commands + at, n - at);
+    if (fused > 0) *taken = fused;
+    return fused > 0 ? KL_OK : fused < 0 ? fused : lower_one(&e, &commands[at]);
 }
 
 int kl_lower(struct kl_lowering *l, void *queue, const struct kl_command *commands, int n,
              struct kl_error **err) {
-    for (int i = 0; i < n;) {
-        const int together =
-            l->driver->merges || ALWAYS_MERGES ? kl_side_by_side(commands + i, n - i) : 1;
-        if (together > 1) {
-            KL_TRY(lower_side_by_side(l, queue, commands, i, together, err));
-            i += together;
-            continue;
-        }
-        struct kl_emit e = emit_of(l, queue, commands, i, err);
-        /* A run of element-wise operations becomes one kernel, as far as the run goes. */
-        int fused = kl_lower_fused(&e, commands + i, n - i);
-        if (fused < 0) return fused;
-        if (fused == 0) KL_TRY(lower_one(&e, &commands[i]));
-        i += fused ? fused : 1;
-    }
+    struct kl_pass pass = {.commands = commands, .n = n};
+    const struct kl_emit all = {
+        .lowering = l, .driver = l->driver, .queue = queue, .err = err, .pass = &pass};
+    for (int i = 0, taken; i < n; i += taken) KL_TRY(lower_next(&all, commands, i, n, &taken));
     return KL_OK;
+}
+
+/* A failure here is ignored: it comes again, and is told, when the commands are lowered. */
+static void look_ahead(struct kl_lowering *l, const struct kl_command *commands, int at, int n,
+                       struct kl_pending *pending) {
+    if (!l->driver->ops->helper_begin) return;
+    struct kl_error *ignored = NULL;
+    const struct kl_emit all = {.lowering = l,
+                                .driver = l->driver,
+                                .dry = true,
+                                .ahead = true,
+                                .err = &ignored,
+                                .pending = pending};
+    for (int i = at, taken; i < n && pending->n < KL_MOST_PENDING; i += taken)
+        (void)lower_next(&all, commands, i, n, &taken);
+    kl_error_release(ignored);
+}
+
+void kl_lower_ahead(struct kl_lowering *l, const struct kl_command *commands, int n,
+                    struct kl_pending *pending) {
+    look_ahead(l, commands, 0, n, pending);
+}
+
+void kl_pass_look_ahead(const struct kl_emit *e) {
+    struct kl_pass *p = e->pass;
+    struct kl_pending others = {0};
+    if (!p || p->looked_ahead) return;
+    p->looked_ahead = true;
+    look_ahead(e->lowering, p->commands, e->n_before, p->n, &others);
 }
 
 const struct kl_family *const *kl_families(int *n) {

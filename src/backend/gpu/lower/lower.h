@@ -48,6 +48,10 @@ struct kl_emit {
     char *workspace;
     size_t room, used;
     bool sizes_only; /* a dry run that compiles nothing */
+    /* A dry run notes kernels here that are still compiled. NULL: it waits for them. */
+    struct kl_pending *pending;
+    bool ahead;           /* a dry run of a whole submission, whose addresses are known */
+    struct kl_pass *pass; /* the submission at hand; NULL in a dry run */
     /* The commands of the same command buffer before the one at hand; none in a dry run. */
     const struct kl_command *before;
     int n_before;
@@ -211,6 +215,16 @@ struct kl_lowering *kl_lowering_new(struct kl_driver *d, struct kl_error **err);
 const char *kl_dialect_type(enum kl_dtype dtype);
 /* The type in which an operation computes: float32 for 16-bit floats. */
 const char *kl_dialect_compute_type(enum kl_dtype dtype);
+/* The functions of these names of the driver (driver.h), between enter and leave; pending may be
+ * NULL: then kl_lower_start waits. */
+int kl_lower_start(struct kl_lowering *l, const struct kl_command *c, struct kl_pending *pending,
+                   size_t *workspace_bytes, struct kl_error **err);
+bool kl_lower_is_ready(const struct kl_pending *pending);
+int kl_lower_wait(const struct kl_pending *pending, struct kl_error **err);
+void kl_lower_ahead(struct kl_lowering *l, const struct kl_command *commands, int n,
+                    struct kl_pending *pending);
+/* In the child of a fork, in which nothing goes on being compiled. */
+void kl_lowering_forked(struct kl_lowering *l);
 /* Makes sure that c can be launched: compiles its kernels, and finds the bytes of its workspace.
  * kl_driver_prepare calls it. */
 int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, size_t *workspace_bytes,

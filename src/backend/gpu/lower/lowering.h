@@ -8,7 +8,15 @@
 
 /* ---- compiled.c: kernels that are compiled ---- */
 
-/* A compiled kernel, found by what it was made from: an entry of a family with its values, or a key
+enum kl_compiled_state {
+    KL_KERNEL_READY,
+    KL_KERNEL_NEW,     /* nobody has begun to compile it */
+    KL_KERNEL_QUEUED,  /* waits for a thread that compiles it */
+    KL_KERNEL_RUNNING, /* a thread compiles it */
+    KL_KERNEL_FAILED   /* whoever wants it next has it compiled again */
+};
+
+/* A kernel, found by what it is made from: an entry of a family with its values, or a key
  * that stands for a source made at run time. Immortal. */
 struct kl_compiled {
     struct kl_compiled *next; /* next entry of its bucket */
@@ -23,8 +31,16 @@ struct kl_compiled {
      * launch. */
     int merged;
     size_t merged_bytes;
+    /* Written under the lock of compiling.c; READY tells that the two after it are valid. */
+    _Atomic(enum kl_compiled_state) state;
     void *kernel;
     struct kl_kernel_limits limits;
+    /* Of compiling.c, guarded by its lock. */
+    struct kl_lowering *lowering;
+    struct kl_link link;    /* while it is queued */
+    char *source, *file;    /* owned, until it is compiled */
+    struct kl_error *error; /* why it failed; held */
+    int rc;
 };
 struct kl_wanted { /* an entry to find, and how to make it when it is new */
     struct kl_compiled e;
@@ -36,6 +52,7 @@ struct kl_wanted { /* an entry to find, and how to make it when it is new */
     const char *library; /* for entries without a family; may be NULL */
     bool bare;           /* the source stands alone, without preludes and library */
     bool is_program;     /* the key is a compiled program */
+    bool once;           /* not to be compiled again when it has failed */
 };
 enum {
     KL_COMPILED_BUCKETS = 1024,
@@ -56,8 +73,8 @@ struct kl_lowering {
     struct kl_driver *driver;
     struct kl_mutex mu; /* a leaf; guards what is appended to the buckets */
     _Atomic(struct kl_compiled *) bucket[KL_COMPILED_BUCKETS];
-    /* Held while compiling, so that a kernel which two threads want is compiled once. Taken before
-     * mu. */
+    /* Held while a thread compiles what it needs itself, so that a kernel which two threads want is
+     * compiled once. Taken before mu. */
     struct kl_mutex compiling;
     _Atomic(bool) one_by_one; /* a merged kernel could not be made: launches stay apart */
     struct kl_prepared prepared[KL_PREPARED];
@@ -74,6 +91,45 @@ int kl_n_defines(const struct kl_family *f);
 /* The compiled kernel, made first when it is new; that may block. */
 int kl_compiled_get(struct kl_lowering *l, const struct kl_wanted *w, struct kl_compiled **out,
                     struct kl_error **err);
+/* The same, but a driver with helper_begin has it compiled by another thread: *out may not be ready
+ * yet. */
+int kl_compiled_start(struct kl_lowering *l, const struct kl_wanted *w, struct kl_compiled **out,
+                      struct kl_error **err);
+/* The fields that identify e, to find a kernel like it. */
+struct kl_compiled kl_compiled_like(const struct kl_compiled *e);
+/* Makes e from its source: sets kernel and limits. */
+int kl_compiled_make(struct kl_lowering *l, struct kl_compiled *e, const char *source,
+                     const char *file, struct kl_error **err);
+/* Fails when a group of the kernel's size is more than the device takes of it. e is ready. */
+int kl_compiled_check(const struct kl_compiled *e, struct kl_error **err);
+static inline bool kl_compiled_is_ready(const struct kl_compiled *e) {
+    return atomic_load_explicit(&e->state, memory_order_acquire) == KL_KERNEL_READY;
+}
+
+/* ---- compiling.c: threads that compile ---- */
+
+/* Queues e, which is new or has failed, with what it is made from, and which is taken. Not when
+ * another thread has done so. */
+void kl_compiling_start(struct kl_compiled *e, char *source, char *file);
+/* Waits for e, or compiles it when no thread has begun to. The code and the error of its
+ * failure. */
+int kl_compiling_wait(struct kl_compiled *e, struct kl_error **err);
+/* In the child of a fork: fails e when it waits for a thread, and starts anew without threads. */
+void kl_compiling_forked(void);
+void kl_compiling_fail_forked(struct kl_compiled *e);
+
+/* ---- lower.c: the commands of a submission ---- */
+
+/* The state of lowering the commands of one submission. */
+struct kl_pass {
+    const struct kl_command *commands;
+    int n;
+    /* All that the commands need is compiled or has been started. */
+    bool looked_ahead;
+};
+/* A kernel is not compiled yet: starts to compile all others that are needed from the command at
+ * hand on. */
+void kl_pass_look_ahead(const struct kl_emit *e);
 
 /* ---- merge.c: launches, and several in one ---- */
 

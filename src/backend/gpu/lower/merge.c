@@ -58,7 +58,9 @@ static int launch_merged(struct kl_emit *e, const struct kl_waiting *const *laun
         if (most < launches[i]->groups) most = launches[i]->groups;
         put_merged(all.values + (size_t)i * each, launches[i]);
     }
-    struct kl_wanted w = {.e = *first->kernel, .file = first->kernel->family->name};
+    struct kl_wanted w = {.e = kl_compiled_like(first->kernel),
+                          .file = first->kernel->family->name,
+                          .once = e->ahead};
     struct kl_compiled *found;
     w.e.merged = n;
     w.e.merged_bytes = each;
@@ -66,7 +68,13 @@ static int launch_merged(struct kl_emit *e, const struct kl_waiting *const *laun
     /* Launches that cannot be merged are launched one by one; an attempt at every command buffer
      * would cost more than merging gains. */
     struct kl_error *ignored = NULL;
-    const int made = kl_compiled_get(e->lowering, &w, &found, &ignored);
+    int made = kl_compiled_start(e->lowering, &w, &found, &ignored);
+    if (e->ahead) {
+        kl_error_release(ignored);
+        return 1;
+    }
+    if (!made && !kl_compiled_is_ready(found)) kl_pass_look_ahead(e);
+    if (!made) made = kl_compiling_wait(found, &ignored);
     if (made) {
         if (made != KL_ENOMEM) atomic_store(&e->lowering->one_by_one, true);
         kl_error_release(ignored);
@@ -95,7 +103,7 @@ int kl_side_launch(struct kl_emit *e, const struct kl_side *s) {
         if (n == 0) continue;
         const int rc = launch_merged(e, same, n);
         if (rc < 0) return rc;
-        for (int k = 0; k < n && rc == 0; k++) KL_TRY(launch_alone(e, same[k]));
+        for (int k = 0; k < n && rc == 0 && !e->ahead; k++) KL_TRY(launch_alone(e, same[k]));
     }
     return KL_OK;
 }
@@ -103,7 +111,7 @@ int kl_side_launch(struct kl_emit *e, const struct kl_side *s) {
 int kl_side_settle(struct kl_emit *e) {
     struct kl_side *s = e->side;
     e->side = NULL;
-    for (int i = 0; s && i < s->n; i++) KL_TRY(launch_alone(e, &s->launch[i]));
+    for (int i = 0; s && i < s->n && !e->ahead; i++) KL_TRY(launch_alone(e, &s->launch[i]));
     if (s) s->n = 0;
     return KL_OK;
 }

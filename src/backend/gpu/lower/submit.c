@@ -46,14 +46,42 @@ static int takes(struct kl_driver *d, const struct kl_command *c, struct kl_erro
     return rc;
 }
 
-int kl_driver_prepare(struct kl_driver *d, const struct kl_command *c, size_t *workspace_bytes,
-                      struct kl_error **err) {
+static void leave(struct kl_driver *d) {
+    if (d->ops->leave) d->ops->leave(d);
+}
+
+int kl_driver_start(struct kl_driver *d, const struct kl_command *c, struct kl_pending *pending,
+                    size_t *workspace_bytes, struct kl_error **err) {
     *workspace_bytes = 0;
     if (!d->lowering) return d->ops->takes ? takes(d, c, err) : KL_OK;
     KL_TRY(d->ops->enter(d, err));
-    const int rc = kl_lower_prepare(d->lowering, c, workspace_bytes, err);
-    if (d->ops->leave) d->ops->leave(d);
+    const int rc = kl_lower_start(d->lowering, c, pending, workspace_bytes, err);
+    leave(d);
     return rc;
+}
+
+int kl_driver_prepare(struct kl_driver *d, const struct kl_command *c, size_t *workspace_bytes,
+                      struct kl_error **err) {
+    return kl_driver_start(d, c, NULL, workspace_bytes, err);
+}
+
+bool kl_driver_is_ready(const struct kl_pending *pending) {
+    return kl_lower_is_ready(pending);
+}
+
+int kl_driver_wait(struct kl_driver *d, const struct kl_pending *pending, struct kl_error **err) {
+    if (pending->n == 0) return KL_OK;
+    KL_TRY(d->ops->enter(d, err));
+    const int rc = kl_lower_wait(pending, err);
+    leave(d);
+    return rc;
+}
+
+void kl_driver_look_ahead(struct kl_driver *d, const struct kl_command *commands, int n,
+                          struct kl_pending *pending) {
+    if (!d->lowering || d->ops->enter(d, NULL)) return;
+    kl_lower_ahead(d->lowering, commands, n, pending);
+    leave(d);
 }
 
 int kl_driver_submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
@@ -71,4 +99,9 @@ int kl_driver_submit(struct kl_driver *d, void *queue, const struct kl_command *
      * reason. The GPU layer takes words for clear when no submission brought them back. */
     if (brings_back && rc != KL_EDEVICELOST && rc != KL_EDEVICE) ops->words_clear(d, brings_back);
     return rc;
+}
+
+void kl_driver_forked(struct kl_driver *d) {
+    if (d->lowering) kl_lowering_forked(d->lowering);
+    d->ops->forked(d);
 }

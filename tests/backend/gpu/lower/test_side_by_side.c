@@ -26,8 +26,8 @@ static struct {
     struct kl_driver driver;
     struct note note[MOST_NOTES];
     int n;
-    int n_compiled;
-    int refuses;     /* the code with which merged sources are refused; 0: they are taken */
+    _Atomic(int) n_compiled; /* merged ones */
+    int refuses;             /* the code with which merged sources are refused; 0: they are taken */
     bool multiplies; /* it has dense products of its own, noted as launches of local size 0 */
 } fake;
 
@@ -106,10 +106,24 @@ static const struct kl_driver_ops fake_ops = {.override = fake_override,
                                               .launch_3d = fake_launch_3d,
                                               .copy = fake_copy};
 
-static int open_port(void **state) {
+static int fake_enter(struct kl_driver *p, struct kl_error **err) {
+    return KL_OK;
+}
+
+static bool fake_helper_begin(struct kl_driver *p) {
+    return true;
+}
+
+static void fake_helper_end(struct kl_driver *p) {
+}
+
+/* The same where threads of the library compile. */
+static struct kl_driver_ops with_helpers;
+
+static int open_with(const struct kl_driver_ops *ops) {
     setenv("KEEL_CACHE_DIR", "", 1);
     memset(&fake, 0, sizeof fake);
-    fake.driver = (struct kl_driver){.ops = &fake_ops,
+    fake.driver = (struct kl_driver){.ops = ops,
                                      .prelude = "",
                                      .identity = "fake",
                                      .max_local = 1024,
@@ -123,6 +137,18 @@ static int open_port(void **state) {
                                      .max_groups = {INT32_MAX, 65535, 65535},
                                      .max_group = {1024, 1024, 64}};
     return 0;
+}
+
+static int open_port(void **state) {
+    return open_with(&fake_ops);
+}
+
+static int open_port_with_helpers(void **state) {
+    with_helpers = fake_ops;
+    with_helpers.enter = fake_enter;
+    with_helpers.helper_begin = fake_helper_begin;
+    with_helpers.helper_end = fake_helper_end;
+    return open_with(&with_helpers);
 }
 
 /* ---- commands: one row of 256 times matrices of 256 x columns ---- */
@@ -174,7 +200,7 @@ static void product(int i, int from, int by, int to, int columns) {
 
 /* These are never freed. */
 static struct kl_lowering *lowering_new(void) {
-    enum { MOST = 64 };
+    enum { MOST = 256 };
     static struct kl_lowering *all[MOST];
     static int n;
     struct kl_error *err = NULL;
@@ -409,5 +435,6 @@ int main(void) {
         cmocka_unit_test(test_libraries),  cmocka_unit_test(test_refused),
         cmocka_unit_test(test_no_memory),
     };
-    return cmocka_run_group_tests(tests, open_port, NULL);
+    const int rc = cmocka_run_group_tests(tests, open_port, NULL);
+    return rc ? rc : cmocka_run_group_tests(tests, open_port_with_helpers, NULL);
 }
