@@ -201,6 +201,7 @@ static void fill_driver(struct kl_cuda *d) {
         .has_wide_sums = d->cc >= 90,
         .flushes_sums = true,
         .merges = true,
+        .leaves_out = true,
         .has_matrix_units = d->cc >= 80,
         .fast_exchange = true,
         .compiles_cuda = true,

@@ -76,6 +76,7 @@ static struct kl_driver driver = {.ops = &nvrtc_ops,
                                   .has_wide_sums = true,
                                   .flushes_sums = true,
                                   .fast_exchange = true,
+                                  .leaves_out = true,
                                   .compiles_cuda = true,
                                   .argument_bytes = 4 << 10};
 static struct kl_lowering *lowering;

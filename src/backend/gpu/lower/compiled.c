@@ -60,8 +60,12 @@ const char *kl_dialect_compute_type(enum kl_dtype dtype) {
     return kl_dialect_type(dtype == KL_F16 || dtype == KL_BF16 ? KL_F32 : dtype);
 }
 
-static size_t defines_of(const struct kl_compiled *want, char *text, size_t room) {
+/* alone: the kernel is the only one of its source that is wanted. */
+static size_t defines_of(const struct kl_compiled *want, bool alone, char *text, size_t room) {
     size_t n = (size_t)snprintf(text, room, "#define LOCAL %u\n", want->local);
+    if (alone)
+        n += (size_t)snprintf(text + n, room - n, "#define ONE_KERNEL\n#define ONLY_%s , MADE\n",
+                              want->name);
     if (want->merged)
         n += (size_t)snprintf(text + n, room - n, "#define MERGED %d\n#define MERGED_BYTES %zu\n",
                               want->merged, want->merged_bytes);
@@ -83,7 +87,8 @@ static size_t defines_of(const struct kl_compiled *want, char *text, size_t room
 static char *source_of(struct kl_lowering *l, const struct kl_wanted *w) {
     char defines[1024], *made = w->source ? w->source(w->ctx) : NULL;
     if (w->source && !made) return NULL;
-    size_t n = defines_of(&w->e, defines, sizeof defines);
+    const bool alone = l->driver->leaves_out && !w->library && *w->e.name;
+    size_t n = defines_of(&w->e, alone, defines, sizeof defines);
     if (w->bare) return kl_strdup(w->e.key);
     const char *body = w->e.family ? w->e.family->source : made ? made : w->e.key;
     const char *library = w->e.family ? w->e.family->library : w->library;
