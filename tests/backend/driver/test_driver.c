@@ -248,6 +248,46 @@ static void compilers_name_the_line(void **state) {
     ILL(prepare(&bad, &bytes, &err), KL_ECOMPILE, "2");
 }
 
+/* Starts to make what the call needs. */
+static int start(struct call *call, struct kl_pending *pending, struct kl_error **err) {
+    const struct kl_command c = {
+        .kind = KL_CMD_LAUNCH, .op = KL_OP_CALL, .name = call->entry, .params = call};
+    size_t bytes;
+    return kl_driver_start(drv, &c, pending, &bytes, err);
+}
+
+/* Several programs are started before the first one is waited for, and one among them fails. A
+ * driver with helper_begin compiles them at the same time. */
+static void programs_are_started_together(void **state) {
+    enum { STARTED = 8 };
+    static char text[STARTED][sizeof kernels_text + 32];
+    struct call c[STARTED], bad;
+    struct kl_pending good = {0}, failing = {0};
+    struct kl_error *why = NULL;
+    void *p = new_block(N * 4);
+    of_source(&bad, "k", with_mistake);
+    for (int i = 0; i < STARTED; i++) {
+        snprintf(text[i], sizeof text[i], "/* program %d */\n%s", i, kernels_text);
+        if (i == 0)
+            count(&c[i], p, 3, N);
+        else
+            add_one(&c[i], p, p, N);
+        c[i].source = text[i];
+        WELL(start(&c[i], &good, &err));
+        if (i != STARTED / 2) continue;
+        int rc = start(&bad, &failing, &why);
+        if (!rc) rc = kl_driver_wait(drv, &failing, &why);
+        assert_int_equal(rc, KL_ECOMPILE);
+        assert_non_null(strstr(why->message, "MISTAKE"));
+        kl_error_release(why);
+    }
+    WELL(kl_driver_wait(drv, &good, &err));
+    assert_true(kl_driver_is_ready(&good));
+    run(new_queue(), c, STARTED, NULL);
+    expect_count(p, 3 + STARTED - 1, N);
+    free_block(p, N * 4);
+}
+
 /* A submission fails after some of it was launched. On return nothing of it runs, its words are
  * clear, and its event is not complete; then the queue can be used. */
 static void expect_nothing_left(void *q, void *p, void *e, struct kl_fault_words *w) {
@@ -463,6 +503,7 @@ static const struct suite {
     SUITE(commands_are_prepared, WORKS),
     SUITE(kernels_that_do_not_compile_are_named, WORKS | PROGRAMS),
     SUITE(compilers_name_the_line, WORKS | COMPILES),
+    SUITE(programs_are_started_together, WORKS | PROGRAMS),
     SUITE(a_command_of_a_submission_may_fail, WORKS | PROGRAMS),
     SUITE(a_submission_may_be_refused, WORKS | RUNS),
     SUITE(allocations_of_a_submission_may_fail, WORKS),
