@@ -17,11 +17,14 @@ function(keel_keep_apart variant list)
     target_compile_options(keel_cpu_${variant} PRIVATE -include ${header})
     list(APPEND ${list} $<TARGET_OBJECTS:keel_cpu_${variant}>)
   else()
-    # They are joined into one object, in which all names are local but two.
+    # They are joined into one object, in which all names are local but two: where there is no base variant nothing has the same names, and they stay.
     set(joined ${PROJECT_BINARY_DIR}/keel_cpu_${variant}.o)
     set(entries)
     foreach(name kl_cpu_variant_kernel kl_cpu_variant_run_fusion)
-      list(APPEND entries --redefine-sym ${name}=${name}_${variant} --keep-global-symbol=${name}_${variant})
+      list(APPEND entries --redefine-sym ${name}=${name}_${variant})
+      if(base IN_LIST KEEL_VARIANT_NAMES)
+        list(APPEND entries --keep-global-symbol=${name}_${variant})
+      endif()
     endforeach()
     add_custom_command(OUTPUT ${joined}
       COMMAND ${CMAKE_LINKER} -r -o ${joined} $<TARGET_OBJECTS:keel_cpu_${variant}>
