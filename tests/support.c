@@ -37,22 +37,34 @@ bool kl_test_samples(const char *what) {
     return thinned_by(what) != 0;
 }
 
+static void count_cases(void) {
+    const char *given = getenv("KEEL_TEST_SEED");
+    if (n_cases) return;
+    seed = given ? strtoul(given, NULL, 10) : 1;
+    states[0] = states[1] = seed * UINT64_C(0x9E3779B97F4A7C15);
+    test_pid = getpid();
+    atexit(report_sample);
+}
+
 bool kl_test_takes(const char *what, unsigned one_in) {
     uint64_t *state = &states[strcmp(what, "cpu") == 0];
     const unsigned by = thinned_by(what);
     if (!by) return true;
-    if (!n_cases) {
-        const char *given = getenv("KEEL_TEST_SEED");
-        seed = given ? strtoul(given, NULL, 10) : 1;
-        states[0] = states[1] = seed * UINT64_C(0x9E3779B97F4A7C15);
-        test_pid = getpid();
-        atexit(report_sample);
-    }
+    count_cases();
     kl_test_random(state);
     bool taken = (*state >> 33) % (one_in * by) == 0;
     n_cases++;
     n_taken += taken;
     return taken;
+}
+
+unsigned kl_test_share(const char *what, unsigned n) {
+    const unsigned by = thinned_by(what), share = by < n ? n / (by ? by : 1) : 1;
+    if (!by || !n) return n;
+    count_cases();
+    n_cases += n;
+    n_taken += share;
+    return share;
 }
 
 /* ---- the simulated Metal ---- */

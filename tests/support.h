@@ -15,7 +15,8 @@
 
 /* Whether this stage of the tests runs only a sample of `what`, because KEEL_TEST_SAMPLE names it.
  * `what` is "kernels" (cases that compile kernels of their own) or "cpu" (cases of the CPU's
- * kernels, and of devices where running is what takes the time). The variable has these names with
+ * kernels, and of devices where running is what takes the time) or "storm" (rounds of the storms of
+ * faults and of threads). The variable has these names with
  * commas between them, each as `name` or as `name/3`, which draws a third as many cases. Without it
  * every case runs. CONTRIBUTING.md says which stage samples what. */
 bool kl_test_samples(const char *what);
@@ -23,6 +24,9 @@ bool kl_test_samples(const char *what);
  * three times that), drawn by KEEL_TEST_SEED (a number, 1 unless set); otherwise every case runs.
  * At its end the program prints how many cases ran. */
 bool kl_test_takes(const char *what, unsigned one_in);
+/* How many of n alike cases run, as the rounds of a storm: n, or where `what` is sampled as
+ * `name/3` a third of them, and at least one. */
+unsigned kl_test_share(const char *what, unsigned n);
 
 /* The next number of a linear congruential generator (Knuth, "The Art of Computer Programming",
  * 3.3.4: the constants of MMIX), which is also its state; the high bits are the random ones. */

@@ -75,10 +75,27 @@ static void a_thinner_sample_has_fewer_of_the_same_cases(void **state) {
     assert_true(n > 0);
 }
 
+static void a_share_is_a_part_and_never_nothing(void **state) {
+    static const struct {
+        const char *sample;
+        unsigned expected;
+    } rows[] = {{NULL, 24},           {"cpu/3", 24},   {"storm", 24},   {"storm/3", 8},
+                {"cpu/9,storm/5", 4}, {"storm/24", 1}, {"storm/100", 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].sample)
+            setenv("KEEL_TEST_SAMPLE", rows[i].sample, 1);
+        else
+            unsetenv("KEEL_TEST_SAMPLE");
+        assert_int_equal(kl_test_share("storm", 24), rows[i].expected);
+        assert_int_equal(kl_test_share("storm", 0), 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_case_runs_unless_it_is_named),
         cmocka_unit_test(a_sample_has_one_case_in_so_many),
-        cmocka_unit_test(a_thinner_sample_has_fewer_of_the_same_cases)};
+        cmocka_unit_test(a_thinner_sample_has_fewer_of_the_same_cases),
+        cmocka_unit_test(a_share_is_a_part_and_never_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -356,7 +356,7 @@ static uint64_t env_number(const char *name, uint64_t otherwise) {
 }
 
 static void fault_storm(void **state) {
-    uint64_t graphs = env_number("KEEL_STORM_GRAPHS", 2000), done = 0;
+    uint64_t graphs = env_number("KEEL_STORM_GRAPHS", kl_test_share("storm", 2000)), done = 0;
     uint64_t first_seed = env_number("KEEL_STORM_SEED", 1),
              faults = env_number("KEEL_STORM_FAULTS", 7);
     signal(SIGALRM, hang);

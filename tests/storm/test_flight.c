@@ -267,7 +267,7 @@ static void flight_storm(void **state) {
              seconds = env_number("KEEL_STORM_SECONDS", 0);
     assert_true(n >= 1 && n <= MOST);
     seed = env_number("KEEL_STORM_SEED", 1);
-    rounds = env_number("KEEL_STORM_ROUNDS", 24);
+    rounds = env_number("KEEL_STORM_ROUNDS", kl_test_share("storm", 24));
     deadline = seconds ? now() + (double)seconds : 0;
     t_streams("cccgggg", streams);
     size_t active = kl_memory_active();

@@ -292,7 +292,8 @@ static void one_function(uint32_t number, struct kl_stream **streams) {
 
 static void storm(void **state) {
     const char *functions = getenv("KEEL_STORM_FUNCTIONS");
-    uint32_t n = functions ? (uint32_t)strtoul(functions, NULL, 10) : FUNCTIONS;
+    uint32_t n =
+        functions ? (uint32_t)strtoul(functions, NULL, 10) : kl_test_share("storm", FUNCTIONS);
     struct kl_stream *streams[4] = {cpu(), NULL, sim(), NULL};
     EXPECT_OK(kl_stream_new(&streams[1], KL_CPU, 0, &err));
     EXPECT_OK(kl_stream_new(&streams[3], KL_GPU, 0, &err));
