@@ -92,7 +92,10 @@ static void make(struct kl_arg *arg, struct operand *o, enum kl_dtype dtype, int
         o->strides[1] = -o->strides[1];
     }
     assert_int_equal(drv->ops->alloc(drv, ROOM * sizeof(float), &o->block, NULL), 0);
-    assert_int_equal(drv->ops->write(drv, o->block, 0, numbers, ROOM * sizeof(float), NULL), 0);
+    /* What goes to the queue here does not wait for writes that are only posted. */
+    size_t bytes = (size_t)each * sizeof(float);
+    if (bytes <= KL_POSTED_MOST) bytes = KL_POSTED_MOST + 1;
+    assert_int_equal(drv->ops->write(drv, o->block, 0, numbers, bytes, NULL), 0);
     *arg = (struct kl_arg){.data = (char *)o->block + (size_t)o->zero * kl_dtype_size(dtype),
                            .dtype = (uint8_t)dtype,
                            .ndim = ndim,
