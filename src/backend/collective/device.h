@@ -48,7 +48,7 @@ struct kl_device_lane {
     struct kl_gate *gate; /* NULL: not found yet */
     uint64_t gate_name;
     int gate_size, gate_maker, gate_member; /* ranks, its maker's process, this rank in the lane */
-    /* Exchanges that are encoded here, for which this rank has arrived, and that are handed over. */
+    /* Exchanges that are encoded here, that this rank has arrived for, and that are handed over. */
     int64_t n_encoded, n_arrived, n_handed;
     int64_t what[KL_GATE_AHEAD];
     uint64_t held; /* a ticket of the connector for which the next one waits, or 0 */

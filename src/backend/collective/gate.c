@@ -19,7 +19,7 @@
 enum {
     GATES = 1024, /* of a process */
     CHANGES = 1,  /* instead of a name */
-    /* A rank may be KL_GATE_AHEAD exchanges behind one that is so many ahead of the gate. */
+    /* One rank may be KL_GATE_AHEAD exchanges ahead of the gate, another one as many before it. */
     WHATS = 2 * KL_GATE_AHEAD,
 };
 

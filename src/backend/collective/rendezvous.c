@@ -158,7 +158,7 @@ static int wait_for_all(struct kl_rendezvous *r, struct kl_listener *l, const st
 static int receive_all(struct kl_rendezvous *r, uint32_t address, const struct meeting *m,
                        int64_t until, struct kl_error **err) {
     struct kl_listener *l = kl_malloc(sizeof *l);
-    char why[240] = "";
+    char why[512] = "";
     uint32_t port = (uint32_t)m->port;
     if (!l) return kl_fail_nomem(err);
     int rc = kl_listener_open(l, address, &port, r->size, sizeof(struct hello))
@@ -250,7 +250,7 @@ int kl_rendezvous_open(struct kl_rendezvous **out, const char *host, int port, i
     const struct meeting m = {host, port, (double)limit_ns / 1e9};
     const int64_t until = kl_clock_ns() + limit_ns;
     const int on = 1;
-    uint32_t address;
+    uint32_t address = 0;
     struct kl_rendezvous *r = kl_malloc(sizeof *r + (size_t)size * sizeof r->fd[0]);
     if (!r) return kl_fail_nomem(err);
     *r = (struct kl_rendezvous){.rank = rank, .size = size, .limit_ns = limit_ns};
