@@ -11,8 +11,11 @@
 #include <sched.h>
 
 #include "base/alloc.h"
+#include "base/platform/clock.h"
 
-enum { SPINS = 500 /* a few microseconds, in which the other ranks mostly come */ };
+/* How long a thread looks for the other ranks before it parks the stream: a chain of operations of
+ * groups waits at each of them, and waking threads takes longer than most of them are late. */
+enum { MANY_PROCESSORS = 8, LONG_NS = 200000, SHORT_NS = 5000 };
 
 static _Atomic(int) n_open; /* lanes with a gate */
 static _Atomic(int) n_held;
@@ -91,6 +94,13 @@ void kl_device_gate_arrive(struct kl_device_lane *l, int64_t number, int64_t wha
     kl_progress_unlock();
 }
 
+static void look_at(const struct kl_device_lane *l, const struct kl_gate *gate, int64_t number) {
+    const bool many = kl_n_processors() >= MANY_PROCESSORS;
+    const int64_t until = kl_clock_ns() + (many ? LONG_NS : SHORT_NS);
+    while (!kl_gate_is_open(gate, l->gate_name, l->gate_size, number) && kl_clock_ns() < until)
+        kl_pause_cpu();
+}
+
 bool kl_device_gate_pass(struct kl_group *g, struct kl_device_lane *l, int64_t number, bool patient,
                          bool *is_unlike, int64_t *theirs) {
     bool open = false;
@@ -108,10 +118,7 @@ bool kl_device_gate_pass(struct kl_group *g, struct kl_device_lane *l, int64_t n
         if (open) let_go(l); /* another thread may have waited for it */
         hands_over = open;
         kl_progress_unlock();
-        for (int i = 0; i < SPINS && patient && gate && !open; i++) {
-            if (kl_gate_is_open(gate, l->gate_name, l->gate_size, number)) break;
-            kl_pause_cpu();
-        }
+        if (patient && gate && !open) look_at(l, gate, number);
     }
     return open;
 }

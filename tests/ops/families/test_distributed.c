@@ -213,8 +213,11 @@ static void chains(void **state) {
  * failed. */
 static void synchronizes(void **state) {
     struct kl_array *x = count_up(SHAPE(1000)), *at = scalar_of(KL_I32, 9999), *bad, *out, *fails;
+    enum kl_device_type type = KL_CPU;
     struct kl_stream *s;
-    EXPECT_OK(kl_stream_new(&s, has_no_mpi() ? KL_GPU : KL_CPU, 0, &err));
+    int index = 0;
+    if (has_no_mpi()) kl_device_default(&type, &index);
+    EXPECT_OK(kl_stream_new(&s, type, index, &err));
     for (int i = 0; i < 50; i++) {
         EXPECT_OK(kl_all_sum(&out, x, world, s, &err));
         EXPECT_OK(kl_async_eval(&out, 1, &err));
