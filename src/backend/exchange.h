@@ -119,5 +119,6 @@ struct kl_device_part {
     void *aborted;        /* an int64 that is not 0 once the communicator is about to be aborted */
     bool in_line;         /* it runs on the user's stream, among the other operations there */
     bool failed;          /* set by the device: it takes part without a value */
+    bool broken;          /* set by may_start: its library must not be called any more */
     struct kl_error *own; /* set by the device: why, where that is no failed input; owned */
 };

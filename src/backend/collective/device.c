@@ -272,13 +272,13 @@ static bool may_start(struct kl_device_part *base, bool patient, struct kl_wait 
     int64_t theirs = 0;
     bool is_unlike;
     bool may = kl_device_gate_pass(g, p->lane, base->number, patient, &is_unlike, &theirs);
-    if (is_unlike) {
-        const int64_t least = theirs < base->what ? theirs : base->what;
-        kl_progress_lock();
-        if (!g->broken) unlike(p, least, theirs + base->what - least, base->number, base->number);
-        kl_progress_unlock();
-        may = true; /* the library is not called any more */
-    }
+    const int64_t least = theirs < base->what ? theirs : base->what;
+    kl_progress_lock();
+    if (is_unlike && !g->broken)
+        unlike(p, least, theirs + base->what - least, base->number, base->number);
+    base->broken = g->broken != NULL;
+    kl_progress_unlock();
+    may = may || base->broken;
     if (may) {
         *token = p->lane;
         (void)kl_group_retain(g);

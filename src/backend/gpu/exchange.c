@@ -85,10 +85,10 @@ static const uint32_t *brought(const struct kl_gpu_op *op) {
     return op->word.words->host + op->word.index;
 }
 
-/* Why this process took part without a value, or its command buffer was refused; borrowed. */
+/* Why this process took part without a value; borrowed. Where its command buffer was refused the
+ * group is broken, and says why. */
 static struct kl_error *own_of(const struct kl_gpu_op *op, struct kl_error *input) {
-    if (input) return input;
-    return op->part->own ? op->part->own : op->cb->error;
+    return input ? input : op->part->own;
 }
 
 bool kl_gpu_exchange_is_ready(struct kl_gpu_op *op) {

@@ -15,6 +15,8 @@ static int submit(struct kl_command_buffer *cb, struct kl_error **err) {
     struct kl_error *lost = atomic_load(&dev->lost);
     if (cb->n_commands == 0) return KL_OK;
     if (lost) return kl_fail_with(err, kl_error_retain(lost));
+    if (cb->first && cb->first->part && cb->first->part->broken)
+        return kl_fail(err, KL_EGROUP, "the group was broken before an exchange began");
     void *few[FEW_WAITS], **events = few;
     if (cb->n_waits > FEW_WAITS) events = kl_malloc((size_t)cb->n_waits * sizeof *events);
     if (!events) return kl_fail_nomem(err);
