@@ -5,10 +5,13 @@
  * do not block start a thread for each exchange, which takes a tenth of a millisecond. Another
  * thread can end what waits in NCCL all the same. An exchange and its words are one NCCL group. */
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
+#include "base/platform/clock.h"
 
 enum { MAKING, MADE, FAILED };
 struct comm {
@@ -21,6 +24,25 @@ struct comm {
     _Atomic(bool) ends;
     struct comm *next; /* in the list of aborted ones */
 };
+
+/* ---- the end of the process ---- */
+
+static _Atomic(int) n_ending; /* threads that end a communicator */
+static _Atomic(bool) exits;
+
+/* CUDA and NCCL free what they have when the process ends. A thread that is in them then would use
+ * it, so it is waited for, but not for ever: it may wait for a kernel that does not end. */
+static void await_ending(void) {
+    const int64_t until = kl_clock_ns() + INT64_C(5000000000);
+    atomic_store(&exits, true);
+    while (atomic_load(&n_ending) && kl_clock_ns() < until)
+        nanosleep(&(const struct timespec){0, 1000000}, NULL);
+}
+
+/* Registered after CUDA and NCCL are loaded, so that it runs before their own functions. */
+static void watch_exit(void) {
+    (void)atexit(await_ending);
+}
 
 /* An exchange that was numbered before a communicator was aborted may still name it. */
 static struct comm *_Atomic aborted;
@@ -120,8 +142,10 @@ static void make(void *arg) {
 
 int kl_cuda_comm_new(struct kl_driver *driver, const char *id, int rank, int size, void **comm,
                      struct kl_error **err) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct comm *c = kl_calloc(1, sizeof *c);
     if (!c) return kl_fail_nomem(err);
+    (void)pthread_once(&once, watch_exit);
     memcpy(c->id.bytes, id, sizeof c->id.bytes);
     c->dev = kl_cuda_of(driver);
     c->rank = rank;
@@ -144,9 +168,11 @@ int kl_cuda_comm_state(struct kl_driver *driver, void *comm, struct kl_error **e
 static void destroy(void *arg) { /* waits for exchanges of this process, which are over */
     struct comm *c = arg;
     const bool begun = kl_driver_stall_begin();
-    if (!kl_cuda_enter(c->dev, NULL)) (void)kl_nccl_api(NULL)->CommDestroy(c->nccl);
+    if (!atomic_load(&exits) && !kl_cuda_enter(c->dev, NULL))
+        (void)kl_nccl_api(NULL)->CommDestroy(c->nccl);
     kl_driver_stall_end(begun);
     kl_free(c);
+    atomic_fetch_sub(&n_ending, 1);
 }
 
 /* NCCL frees memory then, which waits for what runs on the device: perhaps for an exchange of
@@ -155,8 +181,10 @@ static void abort_it(void *arg) {
     struct comm *c = arg;
     /* A thread that is about to call NCCL sees `ends`; one that waits there is woken. */
     for (int i = 0; i < 100000 && atomic_load(&c->n_users); i++) sched_yield();
-    if (!kl_cuda_enter(c->dev, NULL)) (void)kl_nccl_api(NULL)->CommAbort(c->nccl);
+    if (!atomic_load(&exits) && !kl_cuda_enter(c->dev, NULL))
+        (void)kl_nccl_api(NULL)->CommAbort(c->nccl);
     keep_aborted(c);
+    atomic_fetch_sub(&n_ending, 1);
 }
 
 bool kl_cuda_comm_end(struct kl_driver *driver, void *comm, bool abort) {
@@ -167,11 +195,14 @@ bool kl_cuda_comm_end(struct kl_driver *driver, void *comm, bool abort) {
         keep_aborted(c);
         return true;
     }
-    if (!abort) {
-        if (kl_thread_start(destroy, c, "keel-nccl")) keep_aborted(c);
-        return true;
+    atomic_fetch_add(&n_ending, 1);
+    if (!kl_thread_start(abort ? abort_it : destroy, c, "keel-nccl")) return true;
+    if (abort) {
+        abort_it(c);
+    } else {
+        keep_aborted(c); /* it lives as long as the process */
+        atomic_fetch_sub(&n_ending, 1);
     }
-    if (kl_thread_start(abort_it, c, "keel-nccl")) abort_it(c);
     return true;
 }
 
