@@ -8,6 +8,7 @@
 
 #include "backend/cpu/linalg/matrix.h"
 #include "support.h"
+#include "ulp.h"
 
 static inline void *test_alloc(size_t bytes) {
     void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
@@ -19,10 +20,6 @@ static inline double *doubles(int n) {
     double *p = test_alloc((size_t)n * sizeof *p);
     memset(p, 0, (size_t)n * sizeof *p);
     return p;
-}
-
-static inline double epsilon(enum kl_dtype dtype) {
-    return dtype == KL_F64 ? 0x1p-52 : 0x1p-23;
 }
 
 /* From -1 to 1. */

@@ -46,7 +46,7 @@ static void check_cholesky(enum kl_dtype dtype, int n, bool upper) {
             (upper ? l : t)[j * n + i] = e;
             s[i * n + j] = numbers_get(&original, i * n + j);
         }
-    assert_true(residual(n, n, n, l, t, s) <= 4 * (n + 4) * epsilon(dtype) * (n ? 3 : 0));
+    assert_true(residual(n, n, n, l, t, s) <= 4 * (n + 4) * kl_test_epsilon(dtype) * (n ? 3 : 0));
     /* a pivot that is negative, zero or NaN */
     for (int what = 0; what < 3 && n; what++) {
         int at = (n - 1) * (what + 1) / 3;
@@ -91,7 +91,7 @@ static void check_lu(enum kl_dtype dtype, int m, int n, int rank) {
             s[pivots[i] * n + j] = t;
         }
     }
-    assert_true(residual(m, n, k, l, u, s) <= 8 * (k + 4) * epsilon(dtype) * (k ? 3 : 0));
+    assert_true(residual(m, n, k, l, u, s) <= 8 * (k + 4) * kl_test_epsilon(dtype) * (k ? 3 : 0));
     free(l), free(u), free(s), free(pivots);
     matrix_free(&x);
     numbers_free(&a);
@@ -156,7 +156,7 @@ static void check_solve(enum kl_dtype dtype, int n, int right) {
     assert_int_equal(kl_matrix_solve(&x, a.at, right, b.at), KL_MATRIX_DONE);
     for (int i = 0; i < n * n; i++) m[i] = numbers_get(&a0, i);
     for (int i = 0; i < n * right; i++) y[i] = numbers_get(&b, i), s[i] = numbers_get(&given, i);
-    assert_true(residual(n, right, n, m, y, s) <= 20 * (n + 4) * epsilon(dtype));
+    assert_true(residual(n, right, n, m, y, s) <= 20 * (n + 4) * kl_test_epsilon(dtype));
     /* exactly singular */
     if (n) {
         for (int j = 0; j < n; j++) numbers_set(&a0, n / 2 + j * n, 0);
@@ -182,7 +182,7 @@ static void check_triangular(enum kl_dtype dtype, int n, int right, bool upper) 
     struct kl_matrix x = matrix_of(KL_OP_SOLVE_TRIANGULAR, dtype, n, n, right);
     assert_int_equal(kl_matrix_solve_triangular(&x, upper, a.at, right, b.at), KL_MATRIX_DONE);
     for (int i = 0; i < n * right; i++) y[i] = numbers_get(&b, i), s[i] = numbers_get(&given, i);
-    assert_true(residual(n, right, n, m, y, s) <= 10 * (n + 4) * epsilon(dtype));
+    assert_true(residual(n, right, n, m, y, s) <= 10 * (n + 4) * kl_test_epsilon(dtype));
     if (n) {
         numbers_set(&a, (n / 2) * (n + 1), 0);
         assert_int_equal(kl_matrix_solve_triangular(&x, upper, a.at, right, b.at), KL_MATRIX_FAILS);
@@ -199,7 +199,7 @@ static void check_inv(enum kl_dtype dtype, int n) {
     assert_int_equal(kl_matrix_inv(&x, a.at), KL_MATRIX_DONE);
     for (int i = 0; i < n * n; i++)
         m[i] = numbers_get(&a0, i), y[i] = numbers_get(&a, i), s[i] = i % (n + 1) == 0;
-    assert_true(residual(n, n, n, m, y, s) <= 20 * (n + 4) * epsilon(dtype));
+    assert_true(residual(n, n, n, m, y, s) <= 20 * (n + 4) * kl_test_epsilon(dtype));
     if (n) {
         for (int j = 0; j < n; j++) numbers_set(&a0, n / 2 + j * n, 0);
         assert_int_equal(kl_matrix_inv(&x, a0.at), KL_MATRIX_FAILS);

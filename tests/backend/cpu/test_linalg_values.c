@@ -113,7 +113,7 @@ static double grain(enum kl_dtype dtype) {
 }
 
 static double bound(enum kl_dtype dtype, int n, double size) {
-    return (10 * (n + 6) * epsilon(dtype)) * size + n * grain(dtype);
+    return (10 * (n + 6) * kl_test_epsilon(dtype)) * size + n * grain(dtype);
 }
 
 static void check_qr(enum kl_dtype dtype, int m, int n, int kind) {

@@ -5,6 +5,7 @@
 #include "ops/support/rows.h"
 #include "ops/support/no_f64.h"
 #include "ops/support/on_device.h"
+#include "ulp.h"
 
 enum { LEAVES = 6, MOST_STEPS = 30, MOST_NODES = LEAVES + MOST_STEPS };
 
@@ -195,7 +196,7 @@ static bool close_enough(const struct node *d, const void *got, const void *want
     size_t item = kl_dtype_size(part), n = t == KL_C64 ? 2 : 1;
     const char *x = (const char *)got + (size_t)i * n * item,
                *y = (const char *)want + (size_t)i * n * item;
-    double unit = t == KL_F16 ? 0x1p-10 : t == KL_BF16 ? 0x1p-7 : t == KL_F64 ? 0x1p-52 : 0x1p-23;
+    double unit = kl_test_epsilon(t);
     bool logaddexp = d->which >= N_UNARY && strcmp(operation_name(d->which), "kl_logaddexp") == 0;
     double scale = logaddexp || t == KL_C64 ? 1 : 0, least = t == KL_F16 ? 0x1p-24 : 1e-37;
     bool nan[2] = {false, false};

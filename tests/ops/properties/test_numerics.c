@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/number/half.h"
+#include "ulp.h"
 
 enum { MOST = 16 };
 
@@ -519,9 +520,7 @@ static void sums_are_within_the_bound(void **state) {
                 OK(kl_sum(&y, x, false, streams[k], &err));
                 const char *p = read_elements(y, streams[k], &keep, "sum");
                 double got = float_at(t, p), u = t == KL_F64 ? 0x1p-53 : 0x1p-24,
-                       last = t == KL_F16    ? 0x1p-11
-                              : t == KL_BF16 ? 0x1p-8
-                                             : u;
+                       last = kl_test_epsilon(t) / 2;
                 long double bound = n * (long double)u * magnitudes,
                             room = bound + last * (fabsl(sum) + bound);
                 if (fabsl(got - sum) > room)

@@ -11,6 +11,7 @@
 #include "ops/support/no_f64.h"
 #include "ops/support/ok.h"
 #include "ops/quantized.h"
+#include "ulp.h"
 
 static struct kl_stream *cpu_stream, *gpu_stream;
 static uint64_t rng = 12345;
@@ -126,10 +127,6 @@ static double as_double(enum kl_dtype t, const char *p) {
     }
 }
 
-static double epsilon(enum kl_dtype t) {
-    return t == KL_F16 ? 0x1p-11 : t == KL_BF16 ? 0x1p-8 : t == KL_F64 ? 0x1p-53 : 0x1p-24;
-}
-
 /* Further units for each unit by which the result's logarithm differs from 0. This is the effect of
  * the argument's rounding error on an exponential. */
 static double ulps_per_log;
@@ -141,7 +138,7 @@ static bool close_enough(enum kl_dtype t, const char *a, const char *b, double u
     double most = fabs(x) > fabs(y) ? fabs(x) : fabs(y);
     if (ulps_per_log > 0 && most > 0) ulps += ulps_per_log * fabs(log(most));
     if (scale > most) most = scale;
-    return fabs(x - y) <= ulps * 2 * epsilon(t) * most + 1e-37;
+    return fabs(x - y) <= ulps * kl_test_epsilon(t) * most + 1e-37;
 }
 
 /* Both must agree; evaluates and releases both. With ulps 0 their bits must be equal, or both
@@ -990,7 +987,7 @@ static void near_product(struct kl_array *want, struct kl_array *got, enum kl_dt
     OK(kl_array_host(g, &q, &err));
     assert_int_equal(w->t.size, g->t.size);
     for (int64_t i = 0; i < w->t.size; i++) {
-        const double a = ((float *)p)[i], b = ((float *)q)[i], bound = 2 * epsilon(t) * fabs(a);
+        const double a = ((float *)p)[i], b = ((float *)q)[i], bound = kl_test_epsilon(t) * fabs(a);
         if (a == b || fabs(a - b) <= bound + sum) continue;
         fail_msg("%s of %s: element %lld is %.9g, on the CPU %.9g (bound %g)", what,
                  kl_dtype_name(t), (long long)i, b, a, bound + sum);
@@ -1055,7 +1052,8 @@ static void quantized_rows(void **state) {
                      how.group_size, batches, m, k, n);
             /* Numbers of x, scales and biases are at most 2; an unpacked matrix is rounded. */
             const double top = 2.0 * (1 << how.bits), packed = 2.0 * k * top * 0x1p-22,
-                         sum = packed + (m > (cuda ? 64 : 8) ? epsilon(t) * 4 * top * sqrt(k) : 0);
+                         sum = packed +
+                               (m > (cuda ? 64 : 8) ? kl_test_epsilon(t) * 2 * top * sqrt(k) : 0);
             OK(kl_quantized_matmul(&a, x, in[0], in[1], in[2], true, &how, cpu_stream, &err));
             OK(kl_quantized_matmul(&b, x, in[0], in[1], in[2], true, &how, gpu_stream, &err));
             near_product(a, b, t, sum, what);

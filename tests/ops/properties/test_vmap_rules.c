@@ -4,6 +4,7 @@
 #include "ops/build/vmap.h"
 #include "ops/support/cases.h"
 #include "ops/support/operations.h"
+#include "ulp.h"
 
 /* One call of a rule, with what a driver knows of the operation. */
 struct call {
@@ -84,13 +85,6 @@ static double allowed(const struct call *c) {
     }
 }
 
-static double epsilon_of(enum kl_dtype dtype) {
-    return dtype == KL_F16    ? 0x1p-10
-           : dtype == KL_BF16 ? 0x1p-7
-           : dtype == KL_F64  ? 0x1p-52
-                              : 0x1p-23;
-}
-
 static double *as_doubles(struct kl_array *a, int64_t *n) {
     struct kl_array *parts, *wide;
     EXPECT_OK(kl_view(&parts, a, a->t.dtype == KL_C64 ? KL_F32 : (int)a->t.dtype, cpu(), &err));
@@ -133,7 +127,7 @@ static void compare(const struct call *c, const char *name, struct kl_array *x,
         if (isfinite(w[i]) && fabs(w[i]) > most) most = fabs(w[i]);
     for (int64_t i = 0; i < n; i++)
         if (!same_element(KL_F64, v, w, i) &&
-            !(fabs(v[i] - w[i]) <= allowed(c) * epsilon_of((enum kl_dtype)x->t.dtype) * most))
+            !(fabs(v[i] - w[i]) <= allowed(c) * kl_test_epsilon((enum kl_dtype)x->t.dtype) * most))
             fail_msg("%s: element %lld is %.9g, not %.9g", text_of(c, name), (long long)i, v[i],
                      w[i]);
     free(v);

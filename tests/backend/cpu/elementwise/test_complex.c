@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/number/half.h"
+#include "ulp.h"
 
 typedef double complex (*function)(double complex z);
 static double complex log2_of(double complex z) {
@@ -60,8 +61,7 @@ static void run(enum kl_op_id op, float (*to)[2], float (*from)[2], int n) {
 static bool is_near(float got, double want) {
     if (isnan(want)) return isnan(got);
     if (isinf((float)want)) return got == (float)want;
-    double ulp = fabs(want) < 0x1p-126 ? 0x1p-149 : ldexp(1, ilogb(want) - 23);
-    return fabs((double)got - want) <= ulp + 0x1p-48;
+    return fabs((double)got - want) <= kl_test_ulp_f32(want) + 0x1p-48;
 }
 static bool is_ordinary(const float *z) {
     return fabsf(z[0]) < 80 && fabsf(z[1]) < 80 && (z[0] != 0 || z[1] != 0);

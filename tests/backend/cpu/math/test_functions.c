@@ -12,6 +12,7 @@
 #include "backend/cpu/math/erfinv.h"
 #include "backend/cpu/elementwise/map.h"
 #include "base/thread.h"
+#include "ulp.h"
 
 struct function {
     const char *name;
@@ -65,14 +66,6 @@ static double erfinv_of(double y, double z) {
     return z;
 }
 
-/* The distance between neighbouring floats near x. */
-static double unit(double x) {
-    int e;
-    if (fabs(x) < 0x1p-126) return 0x1p-149;
-    frexp(x, &e);
-    return ldexp(1, e - 24);
-}
-
 /* The error of `got`, in units. It is infinite where `got` has the wrong infinity, the wrong sign
  * of a zero, or is a NaN without reason. */
 static double error_of(float got, double want) {
@@ -82,7 +75,7 @@ static double error_of(float got, double want) {
     if (isinf(rounded) || isinf(got))
         return got == rounded || nextafterf(got, rounded) == rounded ? 0 : INFINITY;
     if (want == 0) return got == 0 && !signbit(got) == !signbit(want) ? 0 : INFINITY;
-    return fabs((double)got - want) / unit(want);
+    return fabs((double)got - want) / kl_test_ulp_f32(want);
 }
 
 enum { BLOCK = 4096, MAX_THREADS = 64 };

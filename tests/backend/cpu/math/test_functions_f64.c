@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/number/half.h"
+#include "ulp.h"
 
 static long double log2_of(long double x) {
     return log2l(x);
@@ -109,9 +110,7 @@ static double error_in_ulp(double got, long double want) {
     if (isnan(got)) return INFINITY;
     if (isinf((double)want)) return got == (double)want ? 0 : INFINITY;
     if (isinf(got)) return INFINITY;
-    const long double size = fabsl(want);
-    const long double ulp = size < 0x1p-1022L ? 0x1p-1074L : ldexpl(1, ilogbl(size) - 52);
-    return (double)(fabsl((long double)got - want) / ulp);
+    return (double)(fabsl((long double)got - want) / kl_test_ulp_f64(want));
 }
 static void check(const char *name, int f, int v, double most, long double (*right)(int i)) {
     double worst = 0;

@@ -10,6 +10,7 @@
 #include "base/number/dtype.h"
 #include "base/op/op_params.h"
 #include "base/value/tensor.h"
+#include "ulp.h"
 
 enum { LS_DIMS = 12 };
 
@@ -174,13 +175,6 @@ static inline double ls_get(const void *p, enum kl_dtype dtype, int64_t i) {
 static inline bool ls_inexact(enum kl_dtype dtype) {
     return kl_dtype_is_float(dtype) || dtype == KL_C64;
 }
-/* Half a unit in the last place of 1. */
-static inline double ls_eps(enum kl_dtype dtype) {
-    return dtype == KL_F16    ? 0x1p-11
-           : dtype == KL_BF16 ? 0x1p-8
-           : dtype == KL_F64  ? 0x1p-53
-                              : 0x1p-24;
-}
 
 /* Compares bit for bit, except that any NaN equals any NaN (a complex number is NaN when one of its
  * parts is). */
@@ -214,7 +208,8 @@ static inline void ls_near(const struct operand *out, const void *got, const dou
     int n = ls_parts(out->arg.dtype);
     for (int64_t i = 0; i < out->arg.size * n; i++) {
         double a = ls_get(out->block, out->arg.dtype, i), b = ls_get(got, out->arg.dtype, i);
-        double bound = (scale ? scale[i / n] : 1) * relative + fabs(a) * 2 * ls_eps(out->arg.dtype);
+        double bound =
+            (scale ? scale[i / n] : 1) * relative + fabs(a) * kl_test_epsilon(out->arg.dtype);
         if ((isnan(a) && isnan(b)) || a == b) continue;
         if (isfinite(a) && isfinite(b) && fabs(a - b) <= bound) continue;
         fail_msg("%s (%s): part %lld is %.9g, not %.9g (bound %g)", what,

@@ -170,7 +170,8 @@ static void check_bad(const struct problem *q, const int64_t *bad, int n_bad) {
     }
     double *scale = malloc(((size_t)out.arg.size + 1) * sizeof *scale);
     for (int64_t i = 0; i < out.arg.size; i++) scale[i] = largest;
-    ls_near(&out, got, scale, ls_eps(q->dtype) * (q->kind == RANDOM ? 5000 : 8) * (n + 4), what);
+    ls_near(&out, got, scale, kl_test_epsilon(q->dtype) * (q->kind == RANDOM ? 2500 : 4) * (n + 4),
+            what);
     for (size_t i = (size_t)out.arg.size * kl_dtype_size(q->dtype); i < out.bytes; i++)
         assert_int_equal((unsigned char)got[i], 0xA5);
     free(scale);

@@ -131,7 +131,7 @@ static void compare(const struct operand *out, void *got, int k, const struct kl
                        : f->mode == KL_QUANT_MXFP4 ? 6.0 * 16
                                                    : 6.0 * 64;
     /* Elements of x are below 4. A matrix that was unpacked is rounded to the dtype. */
-    const double rounded = unpacked ? ls_eps(out->arg.dtype) * 4 * top * sqrt(k) : 0;
+    const double rounded = unpacked ? kl_test_epsilon(out->arg.dtype) * 2 * top * sqrt(k) : 0;
     const double most = 4.0 * k * top * 0x1p-23 + rounded;
     double *scale = malloc((size_t)(out->arg.size + 1) * sizeof *scale);
     for (int64_t i = 0; i < out->arg.size; i++) scale[i] = most;
