@@ -5,7 +5,7 @@
  * composed of products and a softmax. For 16-bit floats the composed form computes in float32 and
  * rounds only the result: scores of 65504 and more are common, and weights of 16 bits are too
  * coarse. */
-#include "ops/attention.h"
+#include "ops/attention_parts.h"
 
 #include <float.h>
 #include <math.h>

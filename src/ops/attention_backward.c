@@ -1,7 +1,7 @@
 /* attention_backward.c - the gradients of attention: its backward pass, which is an operation of
  * its own, and the gradients of that one. Where the gradient of a mask is wanted they are composed
  * of products, as attention itself is in float64. */
-#include "ops/attention.h"
+#include "ops/attention_parts.h"
 
 #include "ops/build/deferred.h"
 #include "ops/build/meet.h"

@@ -10,7 +10,7 @@
 #include "ops/build/meet.h"
 #include "ops/build/views.h"
 #include "ops/build/vmap.h"
-#include "ops/convolution.h"
+#include "ops/convolution_parts.h"
 
 typedef struct kl_convolution_params params;
 

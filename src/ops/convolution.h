@@ -1,30 +1,38 @@
-/* convolution.h - what the rules of CONVOLUTION and CONVOLUTION_BACKWARD share. For src/ops
- * only. */
+/* convolution.h - builders of convolutions and their gradients; the rules of ops.h hold. */
 #pragma once
-#include "base/op/op_params.h"
-#include "ops/build/terms.h"
+#include "ops/build/builder.h"
 
-/* Checks what no operand decides: the number of spatial axes, strides, dilations, groups. KL_EARG,
- * KL_ESHAPE. */
-int kl_convolution_check(const struct kl_convolution_params *p, struct kl_error **err);
-/* The gradient of x, of which the shape alone matters, in the convolution of x with w, for the
- * cotangent g of its result. */
-struct kl_array *kl_convolution_input_gradient(struct kl_terms *t, const struct kl_array *x,
-                                               struct kl_array *w, struct kl_array *g,
-                                               const struct kl_convolution_params *p);
-/* Puts a 64-bit number of elements into *to; KL_ELIMIT. */
-int kl_as_padding(int *to, int64_t n, struct kl_error **err);
-/* ---- convolution_products.c ---- */
-/* Whether the CPU computes the gradient of the weight by products: kl_matmul keeps the digits of a
- * long sum over all positions and packs its operands, as a convolution with the cotangent as kernel
- * does not. */
-bool kl_by_products(const struct kl_vjp *v, const struct kl_convolution_params *p);
-struct kl_array *kl_weight_gradient_by_products(struct kl_terms *t, const struct kl_vjp *v,
-                                                const struct kl_convolution_params *p);
-/* ---- convolution.c ---- */
-/* a with its axis `from` put in front of axis `to`, and joined with it; KL_ELIMIT when that makes
- * an axis too long. */
-struct kl_array *kl_join_axes(struct kl_terms *t, struct kl_array *a, int from, int to);
-/* a with axis `axis` split into n parts, the outermost first. */
-struct kl_array *kl_split_axis(struct kl_terms *t, struct kl_array *a, int axis, const int *parts,
-                               int n);
+struct kl_convolution_params;
+/* The operation as op_params.h describes it, with operands of any dtypes whose common dtype is
+ * a float. KL_EARG: a stride, a dilation or the number of groups is below 1. KL_ESHAPE: the axes or
+ * channels do not fit, the kernel has an extent of 0, or it is larger than the padded input. */
+int kl_convolution(struct kl_array **out, struct kl_array *x, struct kl_array *w,
+                   const struct kl_convolution_params *p, struct kl_stream *s,
+                   struct kl_error **err);
+/* The gradient of the weight of kl_convolution: the operation CONVOLUTION_BACKWARD on the input and
+ * the cotangent of the result, of any dtypes whose common dtype is a float. k: the extents of the
+ * weight, p->ndim of them. KL_EARG as above, KL_ESHAPE also: the cotangent does not have the shape
+ * of a result. */
+int kl_convolution_backward(struct kl_array **out, struct kl_array *x, struct kl_array *cotangent,
+                            const struct kl_convolution_params *p, const int *k,
+                            struct kl_stream *s, struct kl_error **err);
+/* A list of one value for each spatial axis, one value for all, or none: the default. */
+struct kl_conv_list {
+    const int *v;
+    size_t n;
+};
+/* Negative padding removes elements of x before zeros are put between them, as in MLX. */
+int kl_conv_general(struct kl_array **out, struct kl_array *x, struct kl_array *w,
+                    struct kl_conv_list stride, struct kl_conv_list low, struct kl_conv_list high,
+                    struct kl_conv_list dilation, struct kl_conv_list input_dilation, int groups,
+                    bool flip, struct kl_stream *s, struct kl_error **err);
+/* For x of ndim spatial axes; the lists have ndim entries. */
+int kl_conv(struct kl_array **out, struct kl_array *x, struct kl_array *w, int ndim,
+            const int *stride, const int *padding, const int *dilation, int groups,
+            struct kl_stream *s, struct kl_error **err);
+/* The gradient of kl_conv with respect to its input, but with w as (o, spatial axes, c / groups)
+ * for x of c channels. output_padding: the number of rows added after the end of the result. */
+int kl_conv_transpose(struct kl_array **out, struct kl_array *x, struct kl_array *w, int ndim,
+                      const int *stride, const int *padding, const int *dilation,
+                      const int *output_padding, int groups, struct kl_stream *s,
+                      struct kl_error **err);

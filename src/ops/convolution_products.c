@@ -4,7 +4,7 @@
 #include "base/op/op_params.h"
 #include "ops/build/build.h"
 #include "ops/build/views.h"
-#include "ops/convolution.h"
+#include "ops/convolution_parts.h"
 
 typedef struct kl_convolution_params params;
 

@@ -1,5 +1,5 @@
-/* index.c - see index.h. */
-#include "ops/index.h"
+/* index.c - see index_parts.h. */
+#include "ops/index_parts.h"
 
 #include "base/value/out_of_range.h"
 #include "ops/build/meet.h"

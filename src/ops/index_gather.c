@@ -9,7 +9,7 @@
 #include "ops/build/views.h"
 #include "ops/build/vjp.h"
 #include "ops/build/vmap.h"
-#include "ops/index.h"
+#include "ops/index_parts.h"
 #include "ops/ops.h"
 
 int kl_gather(struct kl_array **out, struct kl_array *a, struct kl_array *const *indices,

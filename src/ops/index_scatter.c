@@ -9,7 +9,7 @@
 #include "ops/build/views.h"
 #include "ops/build/vjp.h"
 #include "ops/build/vmap.h"
-#include "ops/index.h"
+#include "ops/index_parts.h"
 #include "ops/ops.h"
 
 static int check_updates(const struct kl_array *a, const struct kl_array *updates,

@@ -9,7 +9,7 @@
 #include "ops/build/terms.h"
 #include "ops/build/vmap.h"
 #include "ops/linalg.h"
-#include "ops/reduce.h"
+#include "ops/reduce_parts.h"
 
 /* ---- determinants ---- */
 

@@ -8,7 +8,7 @@
 #include "ops/build/terms.h"
 #include "ops/build/views.h"
 #include "ops/build/vmap.h"
-#include "ops/index.h"
+#include "ops/index_parts.h"
 
 static int float_type(enum kl_dtype *dtype, struct kl_array *a, struct kl_array *b,
                       struct kl_error **err) {

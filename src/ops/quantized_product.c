@@ -6,7 +6,7 @@
 #include "ops/build/meet.h"
 #include "ops/build/terms.h"
 #include "ops/build/views.h"
-#include "ops/index.h"
+#include "ops/index_parts.h"
 #include "ops/quantized_parts.h"
 
 /* ---- quantized_matmul ---- */

@@ -2,7 +2,7 @@
  * kernels keep reduced axes with size 1; without keepdims a view drops these axes. */
 #include <math.h>
 
-#include "ops/reduce.h"
+#include "ops/reduce_parts.h"
 
 #include "base/op/op_params.h"
 #include "ops/build/build.h"

@@ -6,7 +6,7 @@
 #include "ops/build/jvp.h"
 #include "ops/build/meet.h"
 #include "ops/build/terms.h"
-#include "ops/reduce.h"
+#include "ops/reduce_parts.h"
 #include "ops/build/views.h"
 #include "ops/build/vjp.h"
 #include "ops/build/vmap.h"

@@ -5,7 +5,7 @@
 #include "ops/build/deferred.h"
 #include "ops/build/meet.h"
 #include "ops/build/views.h"
-#include "ops/index.h"
+#include "ops/index_parts.h"
 #include "ops/ops.h"
 
 /* Entry i of start, as a 0-d array. */
