@@ -8,6 +8,7 @@
 #include "backend/cuda/nvrtc_support.h"
 
 #include "backend/cuda/cuda_internal.h"
+#include "base/op/quant_mode.h"
 
 #include "ops/kernel.h"
 
@@ -211,7 +212,11 @@ static const struct {
     {"norm_backward", "FLAGS", {0, 15, 6, 5, 1, 10, 7, 14}, 8},
     {"norm_backward", "KEPT", {8, 16, 8, 16}, 4},
     /* the same place in each list: one format */
-    {"quantized", "MODE", {0, 0, 0, 0, 0, 0, 1, 2, 3}, 9},
+    {"quantized",
+     "Q:MODE",
+     {KL_QUANT_AFFINE, KL_QUANT_AFFINE, KL_QUANT_AFFINE, KL_QUANT_AFFINE, KL_QUANT_AFFINE,
+      KL_QUANT_AFFINE, KL_QUANT_MXFP4, KL_QUANT_MXFP8, KL_QUANT_NVFP4},
+     9},
     {"quantized", "BITS", {2, 3, 4, 5, 6, 8, 4, 8, 4}, 9},
     {"quantized", "GROUP", {32, 64, 128, 32, 64, 128, 32, 32, 16}, 9},
     {"quantized", "ROWS", {1, 2, 4, 8, 1, 2, 4, 8, 1}, 9},

@@ -8,6 +8,7 @@
 #include "backend/gpu/lower/lowering.h"
 #include "base/alloc.h"
 #include "base/number/dtype.h"
+#include "base/op/quant_mode.h"
 
 enum { NAME_ROOM = 64 };
 
@@ -60,6 +61,12 @@ const char *kl_dialect_compute_type(enum kl_dtype dtype) {
     return kl_dialect_type(dtype == KL_F16 || dtype == KL_BF16 ? KL_F32 : dtype);
 }
 
+static const char *const mode_defines[KL_N_QUANT_MODES] = {
+#define KL_QUANT_MODE(ID, name, group_sizes, bits, group_size, n_bits, scales, numbers) \
+    [KL_QUANT_##ID] = "#define SCALES_" #scales "\n#define NUMBERS_" #numbers "\n",
+#include "base/op/quant_mode.def"
+};
+
 /* alone: the kernel is the only one of its source that is wanted. */
 static size_t defines_of(const struct kl_compiled *want, bool alone, char *text, size_t room) {
     size_t n = (size_t)snprintf(text, room, "#define LOCAL %u\n", want->local);
@@ -76,6 +83,8 @@ static size_t defines_of(const struct kl_compiled *want, bool alone, char *text,
         if (strncmp(name, "T:", 2) == 0)
             n += (size_t)snprintf(text + n, room - n, "#define %s %s\n#define %s_ID %d\n", name + 2,
                                   type_names[v], name + 2, v);
+        else if (strncmp(name, "Q:", 2) == 0)
+            n += (size_t)snprintf(text + n, room - n, "%s", mode_defines[v]);
         else
             n += (size_t)snprintf(text + n, room - n, "#define %s %d\n", name, v);
     }

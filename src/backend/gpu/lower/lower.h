@@ -18,7 +18,8 @@ struct kl_family {
     const char *source; /* declared in kernels.h */
     /* The macros; kl_emit takes one value for each. "T:x" is a dtype: x is defined as the name of
      * the storage type (u8, f16, ...; the dialect's CAT(load_, x) and similar macros take it) and
-     * x_ID as its number. "x" is an integer: x is defined as its value. NULL after the last one. */
+     * x_ID as its number. "Q:x" is a mode of quantization: SCALES_<kind> and NUMBERS_<kind> of its
+     * row are defined. "x" is an integer: x is defined as its value. NULL after the last one. */
     const char *defines[KL_MAX_DEFINES];
     const char *library; /* another source that is placed in front; may be NULL */
 };

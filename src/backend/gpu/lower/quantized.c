@@ -30,7 +30,7 @@ enum {
 const struct kl_family kl_family_quantized = {
     .name = "quantized",
     .source = kl_source_quantized,
-    .defines = {"T:TYPE", "T:OUT", "MODE", "BITS", "GROUP", "ROWS"},
+    .defines = {"T:TYPE", "T:OUT", "Q:MODE", "BITS", "GROUP", "ROWS"},
     .library = kl_source_quantized_place};
 const struct kl_family kl_family_quantized_matrix = {
     .name = "quantized_matrix",
@@ -38,9 +38,13 @@ const struct kl_family kl_family_quantized_matrix = {
     .defines = {"T:TYPE", "BITS", "GROUP", "EIGHTS", "TILES", "BLOCK", "BATCHED"},
     .library = kl_source_quantized_place};
 
-_Static_assert(KL_QUANT_AFFINE == 0 && KL_QUANT_MXFP4 == 1 && KL_QUANT_MXFP8 == 2 &&
-                   KL_QUANT_NVFP4 == 3 && KL_N_QUANT_MODES == 4,
-               "the numbers of kernels/quantized.kl");
+/* The kinds that go together in kernels/quantized.kl. */
+#define KL_QUANT_MODE(ID, name, group_sizes, bits, group_size, n_bits, scales, numbers)            \
+    _Static_assert(                                                                                \
+        (KL_SCALES_##scales == KL_SCALES_FLOAT) == (KL_NUMBERS_##numbers == KL_NUMBERS_INTEGER) && \
+            (KL_SCALES_##scales != KL_SCALES_E4M3 || KL_NUMBERS_##numbers == KL_NUMBERS_E2M1),     \
+        #name ": kernels have no such scales with such numbers");
+#include "base/op/quant_mode.def"
 
 enum { MOST_IN = 4 };
 
