@@ -11,8 +11,12 @@ struct view {
     mlx_array a;
     Py_ssize_t shape[64], strides[64];
 };
-static const char *const formats[] = {"?", "B", "H", "I", "Q", "b", "h",
-                                      "i", "q", "e", "f", "d", "H", "Zf"};
+static const char *const formats[] = {
+#define KL_DTYPE(ID, mlx, name, bytes, kind, dialect, cuda, npy, safetensors, gguf, gguf_value, \
+                 dlpack, buffer)                                                                \
+    [mlx] = #buffer,
+#include "dtype.def"
+};
 
 int kp_getbuffer(PyObject *self, Py_buffer *v, int flags) {
     mlx_array a;
@@ -152,9 +156,11 @@ static void drop_versioned_capsule(PyObject *capsule) {
         PyErr_Clear();
 }
 static const struct dl_dtype dl_dtypes[] = {
-    {DL_BOOL, 8, 1},   {DL_UINT, 8, 1},   {DL_UINT, 16, 1},   {DL_UINT, 32, 1},   {DL_UINT, 64, 1},
-    {DL_INT, 8, 1},    {DL_INT, 16, 1},   {DL_INT, 32, 1},    {DL_INT, 64, 1},    {DL_FLOAT, 16, 1},
-    {DL_FLOAT, 32, 1}, {DL_FLOAT, 64, 1}, {DL_BFLOAT, 16, 1}, {DL_COMPLEX, 64, 1}};
+#define KL_DTYPE(ID, mlx, name, bytes, kind, dialect, cuda, npy, safetensors, gguf, gguf_value, \
+                 dlpack, ...)                                                                   \
+    [mlx] = {DL_##dlpack, 8 * bytes, 1},
+#include "dtype.def"
+};
 
 /* The elements of an evaluated array, row-major. */
 static void copy_elements(char *to, mlx_array a, const char *from) {
@@ -349,7 +355,7 @@ KP_FUNCTION(array, __dlpack_device__) {
 }
 
 static int dtype_of_dl(struct dl_dtype d, mlx_dtype *out) {
-    for (int i = 0; i <= MLX_COMPLEX64; i++)
+    for (int i = 0; i < KP_N_DTYPES; i++)
         if (dl_dtypes[i].code == d.code && dl_dtypes[i].bits == d.bits && d.lanes == 1) {
             *out = (mlx_dtype)i;
             return 0;

@@ -29,6 +29,11 @@ struct kp_array {
     unsigned assigned; /* how often another value was assigned to it */
     bool front;        /* made by a[key] with the axes of index arrays first; see kp_write_at */
 };
+enum {
+#define KL_DTYPE(ID, ...) KP_DTYPE_##ID,
+#include "dtype.def"
+    KP_N_DTYPES
+};
 struct kp_dtype {
     PyObject_HEAD mlx_dtype dtype;
 };
@@ -46,7 +51,7 @@ struct kp_stream {
 
 extern PyTypeObject *kp_array_type, *kp_dtype_type, *kp_device_type, *kp_stream_type,
     *kp_local_stream_type;
-extern PyObject *kp_dtypes[MLX_COMPLEX64 + 1]; /* one object of each dtype */
+extern PyObject *kp_dtypes[KP_N_DTYPES]; /* one object of each dtype */
 
 static inline bool kp_is_array(PyObject *o) {
     return Py_TYPE(o) == kp_array_type || PyType_IsSubtype(Py_TYPE(o), kp_array_type);

@@ -7,12 +7,13 @@
 #include "keel/device.h"
 
 PyTypeObject *kp_dtype_type, *kp_device_type, *kp_stream_type, *kp_local_stream_type;
-PyObject *kp_dtypes[MLX_COMPLEX64 + 1];
+PyObject *kp_dtypes[KP_N_DTYPES];
 static PyObject *device_kinds; /* the enum DeviceType, given by Python */
 
-static const char *const dtype_names[] = {"bool",    "uint8",   "uint16",   "uint32",   "uint64",
-                                          "int8",    "int16",   "int32",    "int64",    "float16",
-                                          "float32", "float64", "bfloat16", "complex64"};
+static const char *const dtype_names[] = {
+#define KL_DTYPE(ID, mlx, name, ...) [mlx] = #name,
+#include "dtype.def"
+};
 
 static void plain_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
@@ -453,7 +454,7 @@ int kp_add_types(PyObject *m) {
         add_type(m, &kp_stream_type, &stream_spec, "Stream") ||
         add_type(m, &kp_local_stream_type, &local_stream_spec, "ThreadLocalStream"))
         return -1;
-    for (int i = 0; i <= MLX_COMPLEX64; i++) {
+    for (int i = 0; i < KP_N_DTYPES; i++) {
         struct kp_dtype *d = (struct kp_dtype *)PyType_GenericAlloc(kp_dtype_type, 0);
         if (!d) return -1;
         d->dtype = (mlx_dtype)i;

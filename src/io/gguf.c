@@ -96,7 +96,8 @@ enum { N_TYPES = 13 };
 
 int kl_gguf_value_type(enum kl_dtype dtype) {
     static const int8_t types[KL_N_DTYPES] = {
-#define KL_DTYPE(ID, mlx, name, bytes, kind, dialect, cuda, npy, safetensors, gguf, gguf_value) \
+#define KL_DTYPE(ID, mlx, name, bytes, kind, dialect, cuda, npy, safetensors, gguf, gguf_value, \
+                 ...)                                                                           \
     [KL_##ID] = gguf_value,
 #include "base/number/dtype.def"
     };
