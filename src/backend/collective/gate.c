@@ -42,13 +42,21 @@ static size_t bytes_for(int size) {
     return (size_t)size * GATES * sizeof *shared;
 }
 
+/* Writes zeros, so that the memory is there: where it is not, an access would end the process. */
+static bool fill(int fd, size_t n) {
+    static const char zeros[4096];
+    for (size_t at = 0; at < n; at += sizeof zeros)
+        if (write(fd, zeros, sizeof zeros) != (ssize_t)sizeof zeros) return false;
+    return true;
+}
+
 void kl_gates_make(char file[KL_GATES_NAME], int size) {
     static const char *const places[] = {"/dev/shm", "/tmp"};
     for (int i = 0; i < 2; i++) {
         snprintf(file, KL_GATES_NAME, "%s/keel-gates-XXXXXX", places[i]);
         const int fd = kl_alloc_should_fail() ? -1 : mkstemp(file);
         if (fd < 0) continue;
-        const bool fits = ftruncate(fd, (off_t)bytes_for(size)) == 0;
+        const bool fits = fill(fd, bytes_for(size));
         close(fd);
         strcpy(made, file);
         if (fits) return;
