@@ -40,7 +40,11 @@ struct comm {
     int rank, size;
     int64_t number;
     _Atomic(bool) aborted;
+    struct comm *next; /* in the list of aborted ones */
 };
+
+/* An exchange may still look at a communicator that was aborted. */
+static struct comm *_Atomic aborted;
 
 static _Atomic(uint64_t) n_exchanges;
 
@@ -99,7 +103,11 @@ int kl_sim_comm_state(struct kl_driver *d, void *comm, struct kl_error **err) {
 bool kl_sim_comm_end(struct kl_driver *d, void *comm, bool abort) {
     struct comm *c = comm;
     atomic_store(&c->aborted, true);
-    if (abort) return true; /* an exchange may still look at it */
+    if (abort) {
+        c->next = atomic_load(&aborted);
+        while (!atomic_compare_exchange_weak(&aborted, &c->next, c)) continue;
+        return true;
+    }
     (void)munmap(c->shared, c->mapped);
     free(c);
     return true;
