@@ -39,7 +39,8 @@ static void await_ending(void) {
         nanosleep(&(const struct timespec){0, 1000000}, NULL);
 }
 
-/* Registered after CUDA and NCCL are loaded, so that it runs before their own functions. */
+/* Registered after a communicator has been made, so that it runs before the functions that CUDA and
+ * NCCL have registered by then. */
 static void watch_exit(void) {
     (void)atexit(await_ending);
 }
@@ -134,18 +135,18 @@ static int make_and_connect(struct comm *c) {
 }
 
 static void make(void *arg) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct comm *c = arg;
     const int rc = make_and_connect(c);
+    (void)pthread_once(&once, watch_exit);
     atomic_store(&c->result, rc);
     atomic_store(&c->state, rc ? FAILED : MADE);
 }
 
 int kl_cuda_comm_new(struct kl_driver *driver, const char *id, int rank, int size, void **comm,
                      struct kl_error **err) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct comm *c = kl_calloc(1, sizeof *c);
     if (!c) return kl_fail_nomem(err);
-    (void)pthread_once(&once, watch_exit);
     memcpy(c->id.bytes, id, sizeof c->id.bytes);
     c->dev = kl_cuda_of(driver);
     c->rank = rank;
