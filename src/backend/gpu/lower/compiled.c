@@ -231,9 +231,11 @@ int kl_compiled_get(struct kl_lowering *l, const struct kl_wanted *w, struct kl_
         KL_TRY(kl_compiled_start(l, w, out, err));
         return kl_compiling_wait(*out, err);
     }
+    const bool begun = !*out && kl_driver_stall_begin(); /* as kl_compiling_wait does */
     kl_mutex_lock(&l->compiling);
     int rc = (*out = look_up(l, &w->e)) ? KL_OK : make(l, w, out, err);
     kl_mutex_unlock(&l->compiling);
+    kl_driver_stall_end(begun);
     return rc;
 }
 

@@ -158,8 +158,7 @@ static struct kl_compiled *for_who_waits(struct kl_compiled *e) {
     return NULL;
 }
 
-int kl_compiling_wait(struct kl_compiled *e, struct kl_error **err) {
-    if (state_of(e) == KL_KERNEL_READY) return KL_OK;
+static int wait_for(struct kl_compiled *e, struct kl_error **err) {
     kl_mutex_lock(&compiling.mu);
     while (state_of(e) == KL_KERNEL_QUEUED || state_of(e) == KL_KERNEL_RUNNING) {
         struct kl_compiled *mine = for_who_waits(e);
@@ -179,6 +178,16 @@ int kl_compiling_wait(struct kl_compiled *e, struct kl_error **err) {
     kl_mutex_unlock(&compiling.mu);
     if (rc) fail_like(err, rc, why);
     kl_error_release(why);
+    return rc;
+}
+
+/* The thread that loads the kernel may wait until an exchange is handed over whose stream this
+ * thread runs. So it is handed over first, or kept back. */
+int kl_compiling_wait(struct kl_compiled *e, struct kl_error **err) {
+    if (state_of(e) == KL_KERNEL_READY) return KL_OK;
+    const bool begun = kl_driver_stall_begin();
+    const int rc = wait_for(e, err);
+    kl_driver_stall_end(begun);
     return rc;
 }
 
