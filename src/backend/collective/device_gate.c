@@ -17,6 +17,8 @@
  * groups waits at each of them, and waking threads takes longer than most of them are late. */
 enum { MANY_PROCESSORS = 8, LONG_NS = 200000, SHORT_NS = 5000 };
 
+_Static_assert((int)KL_GATE_AHEAD == (int)KL_MOST_HELD, "what a queue holds has arrived");
+
 static _Atomic(int) n_open; /* lanes with a gate */
 static _Atomic(int) n_held;
 static int n_stalls;             /* under the lock */
@@ -155,7 +157,7 @@ void kl_device_gate_end(struct kl_device_lane *l) {
 /* ---- calls that wait for the device ---- */
 
 static void withdraw(struct kl_group *g) {
-    for (int i = 0; g->device && i < 2 * g->size + 1; i++) {
+    for (int i = 0; g->device && i < kl_device_lane_in_line(g); i++) {
         struct kl_device_lane *l = &g->device->lanes[i];
         while (l->n_arrived > l->n_handed &&
                kl_gate_withdraw(l->gate, l->gate_name, l->gate_size, l->n_arrived - 1))
@@ -167,7 +169,7 @@ static struct kl_stream *to_hand_over; /* under the lock */
 
 /* Finds a stream with an exchange that other ranks count on. */
 static void find_open(struct kl_group *g) {
-    for (int i = 0; g->device && i < 2 * g->size + 1; i++) {
+    for (int i = 0; g->device && i < kl_device_lane_in_line(g); i++) {
         struct kl_device_lane *l = &g->device->lanes[i];
         if (l->n_arrived <= l->n_handed || g->broken) continue;
         let_go(l);
