@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the tables of the extension from the type stubs: python tools/rows.py OUT STUBS SOURCES...
+"""Makes the headers that the extension includes, in a folder: python tools/rows.py FOLDER STUBS SOURCES...
+
+keel_rows.h holds the tables made from the type stubs; dtype.def, the table of dtypes, is libkeel's.
+Every build of the extension takes its headers from here, so none can lack one.
 
 The stubs are the only place where a signature and its text stand. For each `KP_FUNCTION(module, name)`
 of the C sources this script writes what the call needs (names, kinds and defaults of the
@@ -13,7 +16,10 @@ import inspect
 import json
 import pathlib
 import re
+import shutil
 import sys
+
+TREE = pathlib.Path(__file__).resolve().parents[2]
 
 KINDS = {
     "array": "ARRAY",
@@ -196,7 +202,7 @@ def emit_entry(out, symbol, implementation):
 
 
 def main():
-    target, stubs_dir, *sources = sys.argv[1:]
+    folder, stubs_dir, *sources = sys.argv[1:]
     served, about_devices = set(), set()
     for source in sources:
         text = pathlib.Path(source).read_text()
@@ -291,7 +297,8 @@ def main():
     out.append("const struct kp_alias kp_aliases[] = {")
     out.extend(f"    {{{literal(m)}, {literal(new)}, {literal(old)}}}," for m, new, old in aliases)
     out.append("    {0},\n};")
-    pathlib.Path(target).write_text("\n".join(out) + "\n")
+    shutil.copyfile(TREE / "src/base/number/dtype.def", pathlib.Path(folder) / "dtype.def")
+    pathlib.Path(folder, "keel_rows.h").write_text("\n".join(out) + "\n")
 
 
 main()

@@ -164,7 +164,7 @@ syntax() { # CPU
     python_headers "$1"
     cmake -DOUT="$made/made" -DDIR="$top/src/backend/gpu/kernels" -P cmake/embed.cmake
     mkdir -p "$made/generated"
-    python3 python/tools/rows.py "$made/generated/keel_rows.h" python/keel/core $(find python/src -name '*.c')
+    python3 python/tools/rows.py "$made/generated" python/keel/core $(find python/src -name '*.c')
     flags=(-fsyntax-only -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wundef -Wno-unused-parameter -ffp-contract=off
         -Wno-gnu-variable-sized-type-not-at-end -Iinclude -Isrc -isystem "$headers" -I"$made/made")
     {
