@@ -13,12 +13,6 @@ static int spatial(struct kp_call *c, int i, int n, int *at) {
     for (int k = 0; k < n; k++) at[k] = v->ints.at[v->ints.n == 1 ? 0 : k];
     return 0;
 }
-KP_FUNCTION(core, conv1d) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_conv1d(&out, c->v[0].array, c->v[1].array, (int)c->v[2].i, (int)c->v[3].i,
-                              (int)c->v[4].i, (int)c->v[5].i, c->stream),
-                   out);
-}
 KP_FUNCTION(core, conv2d) {
     int s[2], p[2], d[2];
     mlx_array out = mlx_array_new();
@@ -33,13 +27,6 @@ KP_FUNCTION(core, conv3d) {
     if (spatial(c, 2, 3, s) || spatial(c, 3, 3, p) || spatial(c, 4, 3, d)) return NULL;
     return kp_done(mlx_conv3d(&out, c->v[0].array, c->v[1].array, s[0], s[1], s[2], p[0], p[1],
                               p[2], d[0], d[1], d[2], (int)c->v[5].i, c->stream),
-                   out);
-}
-KP_FUNCTION(core, conv_transpose1d) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_conv_transpose1d(&out, c->v[0].array, c->v[1].array, (int)c->v[2].i,
-                                        (int)c->v[3].i, (int)c->v[4].i, (int)c->v[5].i,
-                                        (int)c->v[6].i, c->stream),
                    out);
 }
 KP_FUNCTION(core, conv_transpose2d) {

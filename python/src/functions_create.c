@@ -154,31 +154,3 @@ KP_FUNCTION(core, tri) {
     return kp_done(
         mlx_tri(&out, n, m, (int)c->v[2].i, kp_dtype_or(&c->v[3], MLX_FLOAT32), c->stream), out);
 }
-KP_FUNCTION(core, tril) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_tril(&out, c->v[0].array, (int)c->v[1].i, c->stream), out);
-}
-KP_FUNCTION(core, triu) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_triu(&out, c->v[0].array, (int)c->v[1].i, c->stream), out);
-}
-static PyObject *window(struct kp_call *c, int (*f)(mlx_array *, int, const mlx_stream)) {
-    mlx_array out = mlx_array_new();
-    return kp_done(f(&out, (int)c->v[0].i, c->stream), out);
-}
-KP_FUNCTION(core, bartlett) {
-    return window(c, mlx_bartlett);
-}
-KP_FUNCTION(core, blackman) {
-    return window(c, mlx_blackman);
-}
-KP_FUNCTION(core, hamming) {
-    return window(c, mlx_hamming);
-}
-KP_FUNCTION(core, hanning) {
-    return window(c, mlx_hanning);
-}
-KP_FUNCTION(core, diag) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_diag(&out, c->v[0].array, (int)c->v[1].i, c->stream), out);
-}

@@ -122,12 +122,3 @@ KP_FUNCTION(fft, fftshift) {
 KP_FUNCTION(fft, ifftshift) {
     return shifted(c, mlx_fft_ifftshift);
 }
-
-KP_FUNCTION(fft, fftfreq) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_fft_fftfreq(&out, (int)c->v[0].i, c->v[1].f, c->stream), out);
-}
-KP_FUNCTION(fft, rfftfreq) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_fft_rfftfreq(&out, (int)c->v[0].i, c->v[1].f, c->stream), out);
-}

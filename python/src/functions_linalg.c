@@ -4,18 +4,7 @@
 
 #include "keel/linalg.h"
 
-typedef int of_matrix(mlx_array *res, const mlx_array a, const mlx_stream s);
-typedef int of_triangle(mlx_array *res, const mlx_array a, bool upper, const mlx_stream s);
 typedef int in_two(mlx_array *res_0, mlx_array *res_1, const mlx_array a, const mlx_stream s);
-
-static PyObject *one(struct kp_call *c, of_matrix *f) {
-    mlx_array out = mlx_array_new();
-    return kp_done(f(&out, c->v[0].array, c->stream), out);
-}
-static PyObject *triangle(struct kp_call *c, of_triangle *f) {
-    mlx_array out = mlx_array_new();
-    return kp_done(f(&out, c->v[0].array, c->v[1].i != 0, c->stream), out);
-}
 
 /* A tuple of two results, which it takes; or the exception of the error that rc is. */
 static PyObject *tuple_of_two(int rc, mlx_array first, mlx_array second) {
@@ -32,27 +21,6 @@ static PyObject *two(struct kp_call *c, in_two *f) {
     return tuple_of_two(rc, first, second);
 }
 
-KP_FUNCTION(linalg, inv) {
-    return one(c, mlx_linalg_inv);
-}
-KP_FUNCTION(linalg, pinv) {
-    return one(c, mlx_linalg_pinv);
-}
-KP_FUNCTION(linalg, eigvals) {
-    return one(c, mlx_linalg_eigvals);
-}
-KP_FUNCTION(linalg, det) {
-    return one(c, keel_linalg_det);
-}
-KP_FUNCTION(linalg, tri_inv) {
-    return triangle(c, mlx_linalg_tri_inv);
-}
-KP_FUNCTION(linalg, cholesky) {
-    return triangle(c, mlx_linalg_cholesky);
-}
-KP_FUNCTION(linalg, cholesky_inv) {
-    return triangle(c, mlx_linalg_cholesky_inv);
-}
 KP_FUNCTION(linalg, qr) {
     return two(c, mlx_linalg_qr);
 }
@@ -70,20 +38,6 @@ KP_FUNCTION(linalg, eigh) {
     mlx_array values = mlx_array_new(), vectors = mlx_array_new();
     int rc = mlx_linalg_eigh(&values, &vectors, c->v[0].array, c->v[1].str, c->stream);
     return tuple_of_two(rc, values, vectors);
-}
-KP_FUNCTION(linalg, eigvalsh) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_linalg_eigvalsh(&out, c->v[0].array, c->v[1].str, c->stream), out);
-}
-KP_FUNCTION(linalg, solve) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_linalg_solve(&out, c->v[0].array, c->v[1].array, c->stream), out);
-}
-KP_FUNCTION(linalg, solve_triangular) {
-    mlx_array out = mlx_array_new();
-    return kp_done(
-        mlx_linalg_solve_triangular(&out, c->v[0].array, c->v[1].array, c->v[2].i != 0, c->stream),
-        out);
 }
 KP_FUNCTION(linalg, lu) {
     mlx_vector_array out = mlx_vector_array_new();

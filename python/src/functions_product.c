@@ -1,28 +1,6 @@
 /* functions_product.c - products of matrices */
 #include "keel_python.h"
 
-KP_FUNCTION(core, matmul) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_matmul(&out, c->v[0].array, c->v[1].array, c->stream), out);
-}
-KP_FUNCTION(core, inner) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_inner(&out, c->v[0].array, c->v[1].array, c->stream), out);
-}
-KP_FUNCTION(core, outer) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_outer(&out, c->v[0].array, c->v[1].array, c->stream), out);
-}
-KP_FUNCTION(core, kron) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_kron(&out, c->v[0].array, c->v[1].array, c->stream), out);
-}
-KP_FUNCTION(core, addmm) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_addmm(&out, c->v[0].array, c->v[1].array, c->v[2].array, (float)c->v[3].f,
-                             (float)c->v[4].f, c->stream),
-                   out);
-}
 /* axes: a number of axes, or the two lists of axes. */
 KP_FUNCTION(core, tensordot) {
     mlx_array a = c->v[0].array, b = c->v[1].array, out = mlx_array_new();
@@ -57,24 +35,6 @@ KP_FUNCTION(core, tensordot) {
         n[side] = (size_t)count;
     }
     return kp_done(mlx_tensordot(&out, a, b, at[0], n[0], at[1], n[1], c->stream), out);
-}
-KP_FUNCTION(core, block_masked_mm) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_block_masked_mm(&out, c->v[0].array, c->v[1].array, (int)c->v[2].i,
-                                       kp_optional_array(&c->v[3]), kp_optional_array(&c->v[4]),
-                                       kp_optional_array(&c->v[5]), c->stream),
-                   out);
-}
-KP_FUNCTION(core, gather_mm) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_gather_mm(&out, c->v[0].array, c->v[1].array, kp_optional_array(&c->v[2]),
-                                 kp_optional_array(&c->v[3]), c->v[4].i != 0, c->stream),
-                   out);
-}
-KP_FUNCTION(core, segmented_mm) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_segmented_mm(&out, c->v[0].array, c->v[1].array, c->v[2].array, c->stream),
-                   out);
 }
 KP_FUNCTION(core, hadamard_transform) {
     mlx_array out = mlx_array_new();

@@ -60,21 +60,6 @@ KP_FUNCTION(core, matrix_transpose) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_swapaxes(&out, c->v[0].array, -2, -1, c->stream), out);
 }
-KP_FUNCTION(core, swapaxes) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_swapaxes(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, c->stream),
-                   out);
-}
-KP_FUNCTION(core, moveaxis) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_moveaxis(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, c->stream),
-                   out);
-}
-KP_FUNCTION(core, flatten) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_flatten(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, c->stream),
-                   out);
-}
 KP_FUNCTION(core, unflatten) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_unflatten(&out, c->v[0].array, (int)c->v[1].i, c->v[2].ints.at,
@@ -207,12 +192,6 @@ KP_FUNCTION(core, flip) {
     }
     size_t axes = (size_t)n;
     return kp_done(mlx_slice(&out, a, start, axes, stop, axes, step, axes, c->stream), out);
-}
-KP_FUNCTION(core, diagonal) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_diagonal(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, (int)c->v[3].i,
-                                c->stream),
-                   out);
 }
 KP_FUNCTION(core, trace) {
     mlx_array a = c->v[0].array, out = mlx_array_new();

@@ -152,7 +152,8 @@ int kp_intern_names(void);
 int kp_rest_arrays(struct kp_call *c, mlx_vector_array *out);
 
 /* KP_FUNCTION(module, name) { ... }: the implementation of a function of the stubs. rows.py looks
- * for this line. */
+ * for this line. It is not needed where the C function of that name takes what the stub takes: then
+ * rows.py writes the implementation. */
 #define KP_FUNCTION(module, name)                      \
     PyObject *kp_##module##_##name(struct kp_call *c); \
     PyObject *kp_##module##_##name(struct kp_call *c)

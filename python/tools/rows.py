@@ -6,8 +6,9 @@ Every build of the extension takes its headers from here, so none can lack one.
 
 The stubs are the only place where a signature and its text stand. For each `KP_FUNCTION(module, name)`
 of the C sources this script writes what the call needs (names, kinds and defaults of the
-parameters, text for help()), and the entry that Python calls. A function of the stubs without such
-a line is made in Python. A method of `array` is served by the function of the same name unless
+parameters, text for help()), and the entry that Python calls. Where a function of the
+C API takes what the stub takes, the function needs no line (bodies.py). Others of the stubs are made
+in Python. A method of `array` is served by the function of the same name unless
 there is a `KP_FUNCTION(array, name)`; its parameters are matched by name, `self` is the first one.
 """
 
@@ -18,6 +19,8 @@ import pathlib
 import re
 import shutil
 import sys
+
+import bodies
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
 
@@ -215,13 +218,20 @@ def main():
         if path.stem != "__init__":
             modules[path.stem] = Stub(path)
     out = ["/* Made by tools/rows.py from the type stubs. */"]
-    rows = []
+    rows, written, headers = [], [], set()
+    declared = bodies.declarations(TREE / "include")
     for module, stub in modules.items():
+        own = bodies.made_in_python(stubs_dir, module)
         for name, node in stub.functions.items():
-            if (module, name) not in served:
-                continue
             symbol = f"{module}_{name}"
             parameters = parameters_of(node)
+            if (module, name) not in served and name not in own and name not in stub.overloaded:
+                if made := bodies.body(symbol, module, name, parameters, declared):
+                    served.add((module, name))
+                    headers.add(made[0])
+                    written.append(made[1])
+            if (module, name) not in served:
+                continue
             if name in stub.overloaded:
                 for p in parameters:
                     p.required = False  # the function finds out which form it is
@@ -297,6 +307,8 @@ def main():
     out.append("const struct kp_alias kp_aliases[] = {")
     out.extend(f"    {{{literal(m)}, {literal(new)}, {literal(old)}}}," for m, new, old in aliases)
     out.append("    {0},\n};")
+    out.extend(f'#include "{header}"' for header in sorted(headers))
+    out.extend(written)
     shutil.copyfile(TREE / "src/base/number/dtype.def", pathlib.Path(folder) / "dtype.def")
     pathlib.Path(folder, "keel_rows.h").write_text("\n".join(out) + "\n")
 
