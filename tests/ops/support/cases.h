@@ -374,7 +374,7 @@ static int do_rope_inverse(struct kl_array **out, struct kl_array *const *in,
                        .s = cpu()};
     int rc = kl_vjp_rule(KL_OP_ROPE)(&v, grad, err);
     kl_array_release(y);
-    *out = grad[0];
+    if (!rc) *out = grad[0];
     return rc;
 }
 
