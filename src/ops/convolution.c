@@ -17,6 +17,7 @@ typedef struct kl_convolution_params params;
 enum {
     MOST_IN_GROUP = 8, /* input channels of a group for which the CPU has a direct gradient */
     MOST_FEW = 4,      /* the same on devices where there is one group */
+    LEAST_OUT = 8,     /* output channels of one group for which the CPU has one */
 };
 
 /* The extent of the input with zeros between its elements. */
@@ -303,15 +304,22 @@ static bool is_cpu(const struct kl_vjp *v) {
     return strcmp(kl_stream_backend(v->s)->name, "cpu") == 0;
 }
 
+static bool in_tiles(const struct kl_vjp *v, const params *p) {
+    for (int i = 0; i < p->ndim; i++)
+        if (p->input_dilation[i] != 1) return false;
+    return v->in[1]->t.dims[0] >= LEAST_OUT && v->in[0]->t.dtype != KL_F64;
+}
+
 /* Whether the gradient of the weight is best computed by the operation of its own: in groups, which
  * would make copies of the operands with the batch next to the channels; on devices also of few
  * input channels, of which tiles of a product would be mostly empty, but not of 16-bit floats, for
  * which libraries have matrix units. The CPU's kernel takes one input channel of each group at a
- * time. */
+ * time, and one group in tiles of a product, which few output channels would leave mostly empty. */
 static bool by_operation(const struct kl_vjp *v, const params *p) {
     const int each = v->in[1]->t.dims[p->ndim + 1];
     const bool narrow = kl_dtype_size(v->in[0]->t.dtype) < 4;
-    if (is_cpu(v)) return p->groups > 1 && each <= MOST_IN_GROUP;
+    if (is_cpu(v) && p->groups > 1) return each <= MOST_IN_GROUP;
+    if (is_cpu(v)) return in_tiles(v, p);
     return p->groups > 1 || (each <= MOST_FEW && !narrow);
 }
 

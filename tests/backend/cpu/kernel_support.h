@@ -8,7 +8,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "base/op/op_params.h"
 
-enum { MAX_DIMS = 4 };
+enum { MAX_DIMS = 5 };
 
 /* An operand, with space for its extents and strides. */
 struct operand {
