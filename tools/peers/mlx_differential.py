@@ -279,7 +279,7 @@ def _():
 def _():
     a, d = Both(shape(), rnd.choice(ALL)), rnd.choice([0, 0, 1, 2, -1])
     whole = lambda x: np.array([round(int(v), d) for v in x.reshape(-1)], object).reshape(x.shape) & ((1 << WIDTH[a.dtype]) - 1)
-    exact.append(lambda: whole(a.exact()).astype(np.uint64).astype(a.dtype) if a.dtype in INTS else np.round(a.exact(), d))
+    exact.append(lambda: np.asarray(whole(a.exact())).astype(np.uint64).astype(a.dtype) if a.dtype in INTS else np.round(a.exact(), d))
     return (lambda: call("round", a.keel, d)), (lambda: mx.round(a.mx, d)), 2
 
 
@@ -320,6 +320,8 @@ def reduction(name, dtypes=ALL, extra=(), mx_extra=None, loose=8, low=None, high
             if name in ("var", "std", "mean", "sum", "prod", "all", "any"):
                 wide = a.exact() if name != "prod" or a.dtype not in SMALL else a.exact().astype(np.float64)
                 exact.append(lambda: getattr(np, name)(wide, axis=over, keepdims=keepdims, **kw))
+            if name in ("argmax", "argmin"):
+                exact.append(lambda: getattr(np, name)(a.exact(), axis=over, keepdims=keepdims))
             if 0 in a.shape and name in ("sum", "prod", "all", "any", "mean", "var", "std"):  # MLX gives memory that nobody wrote, after up to 40 s: only the dtype is asked for
                 one = f(mx.ones((1,), a.mx.dtype), axis=0, **({"ddof": 0} if kw else {})).dtype
                 f = lambda x, axis=None, keepdims=False, **kw: mx.array(exact[-1]()).astype(one)
@@ -350,6 +352,11 @@ for n in ("var", "std"):
     reduction(n, extra="ddof", dtypes=REALS)
 
 
+def along_none(a, f):
+    """f, or where a has no elements a function that gives as few, of the dtype that f gives: scans and sorts of nothing can end the process of MLX."""
+    return f if 0 not in a.shape else lambda x, axis: mx.zeros(x.shape, f(mx.ones((1,), x.dtype), 0).dtype)
+
+
 def scan(name, dtypes=ALL):
     @op(name)
     def draw():
@@ -358,7 +365,8 @@ def scan(name, dtypes=ALL):
         if name in ("cumsum", "cumprod") and inc:
             turn = (lambda x: np.flip(x, axis)) if rev else (lambda x: x)
             exact.append(lambda: turn(getattr(np, name)(turn(a.exact()), axis=axis)))
-        return (lambda: call(name, a.keel, axis, C.c_bool(rev), C.c_bool(inc))), (lambda: getattr(mx, name)(a.mx, axis=axis, reverse=rev, inclusive=inc)), 8
+        theirs = along_none(a, lambda x, axis: getattr(mx, name)(x, axis=axis, reverse=rev, inclusive=inc))
+        return (lambda: call(name, a.keel, axis, C.c_bool(rev), C.c_bool(inc))), (lambda: theirs(a.mx, axis)), 8
 
 
 for n in ("cumsum", "cumprod", "cummax", "cummin"):
@@ -371,7 +379,8 @@ def along(name, dtypes=REALS, mx_name=None):
     def draw():
         a = Both(shape(least=1), rnd.choice(dtypes), special=rnd.random() < 0.3)
         axis = rnd.randrange(-len(a.shape), len(a.shape))
-        return (lambda: call(name + "_axis", a.keel, axis)), (lambda: getattr(mx, mx_name or name)(a.mx, axis=axis)), 1
+        theirs = along_none(a, lambda x, axis: getattr(mx, mx_name or name)(x, axis=axis))
+        return (lambda: call(name + "_axis", a.keel, axis)), (lambda: theirs(a.mx, axis)), 1
 
 
 along("sort")
@@ -1832,6 +1841,7 @@ WIDTH = {"bool": 8, "uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64, "int8"
 KNOWN = [
     ("astype", "value", lambda k, m, d: k[1].startswith("uint") and everywhere(k, m, d, lambda a: np.real(a) < 0), "negative floats to unsigned integers"),
     ("arg", "error", lambda k, m, d: m is None and 0 in d[0].shape, "argmax and argmin of empty results"),
+    ("arg", "value", lambda k, m, d: right(k) and bool(np.any(np.isnan(d[0].exact()))), "argmax and argmin of NaN"),
     ("cumsum", "value", lambda k, m, d: k[1] in SMALL and (right(k) or not exact), "16-bit scans"),
     ("cumprod", "value", lambda k, m, d: k[1] in SMALL and (right(k) or not exact), "16-bit scans"),
     ("cumprod", "value", lambda k, m, d: k[1] == "complex64" and not np.all(np.isfinite(m[2])), "complex products of infinities"),
@@ -1840,6 +1850,11 @@ KNOWN = [
     ("logcumsumexp", "value", lambda k, m, d: k[1] in SMALL, "16-bit scans"),
     ("floor_divide", "error", lambda k, m, d: k is None and has(d, "complex64"), "floor_divide of complex64"),
     ("floor_divide", "value", lambda k, m, d: k[1] in SMALL, "floor_divide of 16-bit floats"),
+    ("floor_divide", "value", lambda k, m, d: k[1] in ("float32", "float64") and everywhere(k, m, d, lambda a, b: near(k[2], np.floor_divide(a.astype(k[1]), b.astype(k[1])), k[1], 1)), "floor_divide of floats"),
+    ("floor_divide", "value", lambda k, m, d: k[1] == "bool" and everywhere(k, m, d, lambda a, b: b == 0), "integers divided by 0"),
+    ("from_fp8", "value", lambda k, m, d: everywhere(k, m, d, lambda a: (a.astype(int) & 0x7F) == 0x7F), "NaN of fp8"),
+    ("logical_", "value", lambda k, m, d: everywhere(k, m, d, lambda *v: sum((np.real(a) == 0) & (np.imag(a) != 0) for a in v) > 0), "logical operations of complex64"),
+    ("logcumsumexp", "dtype", lambda k, m, d: d[0].dtype in INTS or d[0].dtype == "bool", "logcumsumexp of integers"),
     ("remainder", "value", lambda k, m, d: integers(k) and everywhere(k, m, d, lambda a, b: b == 0), "remainder of integers by 0"),
     ("remainder", "error", lambda k, m, d: k is None and has(d, "complex64"), "remainder of complex64"),
     ("power", "value", lambda k, m, d: k[1] in INTS and everywhere(k, m, d, lambda a, b: (b < 0) & (np.abs(a) == 1)), "negative powers of 1 and -1"),
@@ -1857,6 +1872,7 @@ KNOWN = [
     ("round", "value", lambda k, m, d: right(k), "round with decimals"),
     ("sign", "value", lambda k, m, d: everywhere(k, m, d, lambda a: ~np.isfinite(a)), "sign of NaN and of complex infinities"),
     ("softmax", "dtype", lambda k, m, d: d[0].dtype in INTS or d[0].dtype == "bool", "softmax of integers"),
+    ("view", "value", lambda k, m, d: k[0] != () and d[0].shape[-1] == 1, "view of columns of a transposed array"),
     ("view", "value", lambda k, m, d: any(x.dtype in SMALL and bool(mx.any(mx.isnan(x.mx)).item()) for x in d), "which NaN a conversion to 16 bits gives"),
     ("median", "value", lambda k, m, d: k[1] == "float16" and not np.all(np.isfinite(m[2])), "median of float16"),
     ("logaddexp", "value", lambda k, m, d: k[1] in SMALL and right(k, 1), "logaddexp of 16-bit floats"),
