@@ -3,7 +3,7 @@
 
     KEEL_GPU=opencl python3 tools/make/coverage.py path/to/libkeel.so > docs/coverage.md
 
-A call on small arrays is built and evaluated on each device. In the table: `x` it works on both, `c` on the CPU only, nothing: it is refused when it is built. The last column is what the tests allow (tests/ops/golden/golden_*.inc, test_on_gpu.c): the CPU
+A call on small arrays is built and evaluated on each device. In the table: `x` it works on both, `c` on the CPU only, nothing: it is refused when it is built. The last column is what the tests allow (tests/ops/golden/golden_*.inc, test_on_gpu_elementwise.c): the CPU
 against NumPy and SciPy in float64, and in brackets a device against the CPU."""
 import ctypes as C
 import os
