@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backend/gpu/lower/lower.h"
+#include "backend/gpu/lower/fake_driver.h"
 #include "backend/gpu/lower/lowering.h"
 #include "base/platform/clock.h"
 
@@ -52,30 +52,12 @@ static int fake_compile(struct kl_driver *p, const char *source, const char *nam
     kl_mutex_unlock(&fake.mu);
     if (strstr(source, "MISTAKE"))
         return kl_fail(err, KL_ECOMPILE, "kernel '%s' does not compile: MISTAKE", name);
-    *binary = kl_malloc(1);
-    *bytes = 1;
-    return *binary ? KL_OK : kl_fail_nomem(err);
-}
-
-static int fake_load(struct kl_driver *p, const void *binary, size_t bytes, void **module,
-                     struct kl_error **err) {
-    *module = &fake;
-    return KL_OK;
-}
-
-static int fake_find(struct kl_driver *p, void *module, const char *entry, void **kernel,
-                     struct kl_error **err) {
-    *kernel = &fake;
-    return KL_OK;
+    return fd_binary(binary, bytes, err);
 }
 
 static int fake_limits(struct kl_driver *p, void *kernel, struct kl_kernel_limits *limits,
                        struct kl_error **err) {
     limits->max_local = fake.max_local;
-    return KL_OK;
-}
-
-static int fake_enter(struct kl_driver *p, struct kl_error **err) {
     return KL_OK;
 }
 
@@ -105,37 +87,24 @@ static int fake_override(struct kl_emit *e, const struct kl_command *c) {
 }
 
 static const struct kl_driver_ops fake_ops = {.override = fake_override,
-                                              .enter = fake_enter,
+                                              .enter = fd_enter,
                                               .helper_begin = fake_helper_begin,
                                               .helper_end = fake_helper_end,
                                               .compile = fake_compile,
-                                              .load = fake_load,
-                                              .find = fake_find,
+                                              .load = fd_load,
+                                              .find = fd_find,
                                               .limits = fake_limits,
                                               .launch = fake_launch};
 
 static struct kl_lowering *l;
 
-/* A lowering that knows no kernel; these are never freed. */
 static int set_up(void **state) {
-    enum { MOST = 512 };
-    static struct kl_lowering *all[MOST];
-    static int n;
-    setenv("KEEL_CACHE_DIR", "", 1);
-    fake.driver = (struct kl_driver){.ops = &fake_ops,
-                                     .prelude = "",
-                                     .identity = "fake",
-                                     .max_local = 1024,
-                                     .local_bytes = 48 << 10,
-                                     .n_units = 100,
-                                     .subgroup = 32};
+    fake.driver = fd_driver(&fake_ops);
     fake.must_begin = fake.n_begun = fake.n_compiled = fake.most_inside = fake.n_launched = 0;
     fake.open = true;
     fake.timed_out = false;
     fake.max_local = 0;
-    assert_true(n < MOST);
-    l = all[n++] = kl_lowering_new(&fake.driver, NULL);
-    assert_non_null(l);
+    l = fd_lowering(&fake.driver);
     return 0;
 }
 

@@ -1,7 +1,6 @@
 /* test_kernel_cache.c - compiled kernels on disk, with a compiler that counts its calls: which
  * files are used, which are rejected, folders that cannot be written, several writers at once. */
 #include "barrier.h"
-#include "support.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -9,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/gpu/lower/fake_driver.h"
 #include "backend/gpu/lower/kernel_cache.h"
 
 /* ---- a driver whose binaries are "bin:" and the source ---- */
@@ -59,17 +59,11 @@ static int fake_load(struct kl_driver *p, const void *binary, size_t bytes, void
     return KL_OK;
 }
 
-static int fake_find(struct kl_driver *p, void *module, const char *entry, void **kernel,
-                     struct kl_error **err) {
-    *kernel = module;
-    return KL_OK;
-}
-
 static const struct kl_driver_ops fake_ops = {
-    .compile = fake_compile, .load = fake_load, .find = fake_find};
+    .compile = fake_compile, .load = fake_load, .find = fd_find};
 
 static struct fake fake_new(const char *identity) {
-    struct fake f = {.driver = {.ops = &fake_ops, .prelude = ""}};
+    struct fake f = {.driver = fd_driver(&fake_ops)};
     snprintf(f.driver.identity, sizeof f.driver.identity, "%s", identity);
     return f;
 }

@@ -1,9 +1,7 @@
 /* test_side_by_side.c - products that do not depend on each other become one launch, on a driver
  * that notes what is launched: which commands, with which arguments; what keeps commands apart;
  * kernels that cannot be merged; every allocation fails in turn. */
-#include "support.h"
-
-#include "backend/gpu/lower/lower.h"
+#include "backend/gpu/lower/fake_driver.h"
 #include "backend/gpu/lower/side_by_side.h"
 #include "base/op/op_params.h"
 
@@ -37,15 +35,7 @@ static int fake_compile(struct kl_driver *p, const char *source, const char *nam
     if (merged) assert_non_null(strstr(source, "#define MERGED "));
     fake.n_compiled += merged;
     if (merged && fake.refuses) return kl_fail(err, fake.refuses, "refused");
-    *binary = kl_malloc(1);
-    *bytes = 1;
-    return *binary ? KL_OK : kl_fail_nomem(err);
-}
-
-static int fake_load(struct kl_driver *p, const void *binary, size_t bytes, void **module,
-                     struct kl_error **err) {
-    *module = &fake;
-    return KL_OK;
+    return fd_binary(binary, bytes, err);
 }
 
 /* A kernel is known by its name. */
@@ -100,15 +90,11 @@ static int fake_override(struct kl_emit *e, const struct kl_command *c) {
 
 static const struct kl_driver_ops fake_ops = {.override = fake_override,
                                               .compile = fake_compile,
-                                              .load = fake_load,
+                                              .load = fd_load,
                                               .find = fake_find,
                                               .launch = fake_launch,
                                               .launch_3d = fake_launch_3d,
                                               .copy = fake_copy};
-
-static int fake_enter(struct kl_driver *p, struct kl_error **err) {
-    return KL_OK;
-}
 
 static bool fake_helper_begin(struct kl_driver *p) {
     return true;
@@ -121,21 +107,15 @@ static void fake_helper_end(struct kl_driver *p) {
 static struct kl_driver_ops with_helpers;
 
 static int open_with(const struct kl_driver_ops *ops) {
-    setenv("KEEL_CACHE_DIR", "", 1);
+    static const uint32_t max_groups[3] = {INT32_MAX, 65535, 65535},
+                          max_group[3] = {1024, 1024, 64};
     memset(&fake, 0, sizeof fake);
-    fake.driver = (struct kl_driver){.ops = ops,
-                                     .prelude = "",
-                                     .identity = "fake",
-                                     .max_local = 1024,
-                                     .local_bytes = 48 << 10,
-                                     .n_units = 100,
-                                     .subgroup = 32,
-                                     .merges = true,
-                                     .fast_exchange = true,
-                                     .compiles_cuda = true,
-                                     .argument_bytes = 4 << 10,
-                                     .max_groups = {INT32_MAX, 65535, 65535},
-                                     .max_group = {1024, 1024, 64}};
+    struct kl_driver *d = &fake.driver;
+    *d = fd_driver(ops);
+    d->merges = d->fast_exchange = d->compiles_cuda = true;
+    d->argument_bytes = 4 << 10;
+    memcpy(d->max_groups, max_groups, sizeof max_groups);
+    memcpy(d->max_group, max_group, sizeof max_group);
     return 0;
 }
 
@@ -145,7 +125,7 @@ static int open_port(void **state) {
 
 static int open_port_with_helpers(void **state) {
     with_helpers = fake_ops;
-    with_helpers.enter = fake_enter;
+    with_helpers.enter = fd_enter;
     with_helpers.helper_begin = fake_helper_begin;
     with_helpers.helper_end = fake_helper_end;
     return open_with(&with_helpers);
@@ -198,18 +178,6 @@ static void product(int i, int from, int by, int to, int columns) {
                                       .args = p->args};
 }
 
-/* These are never freed. */
-static struct kl_lowering *lowering_new(void) {
-    enum { MOST = 256 };
-    static struct kl_lowering *all[MOST];
-    static int n;
-    struct kl_error *err = NULL;
-    assert_true(n < MOST);
-    all[n] = kl_lowering_new(&fake.driver, &err);
-    if (!all[n]) fail_msg("%s", err->message);
-    return all[n++];
-}
-
 /* Lowers n commands, as the driver does when they are handed over; the notes are of them alone. */
 static void lower(struct kl_lowering *l, int n) {
     struct kl_error *err = NULL;
@@ -240,7 +208,7 @@ static uintptr_t word(const struct note *n, int launch, int parameter) {
 
 /* Three products of one row: one launch, with the groups and the addresses of each. */
 static void test_one_launch(void **state) {
-    struct kl_lowering *l = lowering_new();
+    struct kl_lowering *l = fd_lowering(&fake.driver);
     const int columns[3] = {512, 128, 128};
     uint32_t groups[3];
     for (int i = 0; i < 3; i++) {
@@ -271,7 +239,7 @@ static void test_one_launch(void **state) {
 
 /* What a product reads or writes keeps it apart from one that writes or reads it. */
 static void test_apart(void **state) {
-    struct kl_lowering *l = lowering_new();
+    struct kl_lowering *l = fd_lowering(&fake.driver);
     product(0, 0, 1, 5, K);
     product(1, 5, 2, 6, K); /* reads what the first writes */
     lower(l, 2);
@@ -306,7 +274,7 @@ static void test_apart(void **state) {
 
 /* The third product depends on the first: two launches, in order, and at most four in one. */
 static void test_groups(void **state) {
-    struct kl_lowering *l = lowering_new();
+    struct kl_lowering *l = fd_lowering(&fake.driver);
     product(0, 0, 1, 5, K);
     product(1, 0, 2, 6, K);
     product(2, 5, 3, 7, K);
@@ -321,7 +289,7 @@ static void test_groups(void **state) {
 /* Products that need other kernels, or that run on a driver without merged kernels, are launched
  * one by one, in order. */
 static void test_other_kernels(void **state) {
-    struct kl_lowering *l = lowering_new();
+    struct kl_lowering *l = fd_lowering(&fake.driver);
     product(0, 0, 1, 5, K);
     product(1, 0, 2, 6, K);
     products[1].strides[1][0] = K; /* rows of the matrix are contiguous */
@@ -343,7 +311,7 @@ static void test_other_kernels(void **state) {
  * them unpacked, so nothing waits meanwhile. */
 static void test_libraries(void **state) {
     enum { ROWS = 12, COLUMNS = 128 };
-    struct kl_lowering *l = lowering_new();
+    struct kl_lowering *l = fd_lowering(&fake.driver);
     static const struct kl_qmm_params params = {{KL_QUANT_AFFINE, 64, 4}, true};
     static struct kl_arg args[2][5];
     static const int dims[5][2] = {
@@ -390,7 +358,7 @@ static void test_libraries(void **state) {
 
 /* A merged kernel that cannot be compiled is no error, and is tried once. */
 static void test_refused(void **state) {
-    struct kl_lowering *l = lowering_new();
+    struct kl_lowering *l = fd_lowering(&fake.driver);
     const int before = fake.n_compiled;
     for (int i = 0; i < 3; i++) product(i, 0, 1 + i, 5 + i, K);
     fake.refuses = KL_ECOMPILE;
@@ -405,7 +373,7 @@ static void test_refused(void **state) {
 static void test_no_memory(void **state) {
     int n_failed = 0;
     for (int64_t n = 0;; n++) {
-        struct kl_lowering *l = lowering_new();
+        struct kl_lowering *l = fd_lowering(&fake.driver);
         struct kl_error *err = NULL;
         for (int i = 0; i < 3; i++) {
             size_t bytes;
