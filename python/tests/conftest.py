@@ -7,7 +7,9 @@ import random
 import re
 
 import keel.core as mx
+import pytest
 
+pytest.register_assert_rewrite("functions_support", "index_support", "transforms_support")
 mx.set_default_device(mx.gpu if os.environ.get("KEEL_TEST_DEVICE") == "gpu" else mx.cpu)
 
 
