@@ -127,7 +127,7 @@ static inline bool subject_of(struct subject *f, int which, enum kl_dtype dtype)
     *f = (struct subject){.c = case_number(which)};
     kl_vjp_fn *rule = kl_vjp_rule(f->c.op);
     if (!rule || rule == kl_vjp_refuse || !(f->c.dtypes & BIT(dtype))) return false;
-    /* These have none: test_vjp_moves.c, test_quantized.c. */
+    /* These have none: test_vjp_moves.c, test_quantized_gradients.c. */
     if (strstr(f->c.name, "scatter_prod") || strstr(f->c.name, "quantize_scales")) return false;
     double from = -3, to = 3;
     row_interval(f->c.op, &from, &to);
