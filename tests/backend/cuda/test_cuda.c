@@ -1,6 +1,6 @@
 /* test_cuda.c - the CUDA driver on a real device; without a device the program prints that it
- * tested nothing. test_cuda_fake.c has the tests that need no device. */
-#include "cuda_support.h"
+ * tested nothing. test_cuda_fake.c and test_cuda_failures.c need no device. */
+#include "cuda_common.h"
 
 static const char *why;
 static int n_devices;
