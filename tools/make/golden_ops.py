@@ -649,6 +649,8 @@ for seed in (7, 2**40 + 5):
     t.add("kl_random_permutation_arange(out, 33, in[0], s, err)", [key], Arr(np.argsort(stream(seed, 33), kind="stable"), "uint32"))
     x = t.sample("int16", (2, 9))
     t.add("kl_random_permutation(out, in[1], -1, in[0], s, err)", [key, x], Arr(x.v[:, np.argsort(stream(seed, 9), kind="stable")], "int16"))
+t.write()
+
 # ---- more reductions ----
 RNG = np.random.default_rng(20250711)
 t = Table("statistics")
@@ -757,6 +759,8 @@ for d in ALL:
             t.add(f"{name} {d} NaN", f".scan = kl_{name}, .axes = {{0}}, .n_axes = 1", [c], Arr(y, d))
         c = Arr([-np.inf, -np.inf, 1, 1000, -np.inf, np.inf, 3], d)
         t.add(f"logcumsumexp {d} special", ".scan = kl_logcumsumexp, .axes = {0}, .n_axes = 1", [c], Arr(np.logaddexp.accumulate(c.v.astype(float)), d), 4 * EPS[d])
+t.write()
+
 # ---- element-wise functions: special values of every type; float answers from float64 (complex128), of 16-bit and 32-bit floats rounded once ----
 RNG = np.random.default_rng(41)
 EXTRA = {"float16": [6e-8, 65504.0, -1e-5], "bfloat16": [1e-40, 3.38e38, -1e-5], "float32": [1e-45, 3.4e38, -1e-20, 1e-39],
