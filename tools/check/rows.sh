@@ -12,7 +12,7 @@ missing() {
 }
 while IFS=, read -r id name builder function _; do
     rows=$((rows + 1))
-    grep -q "\.\(unary\|binary\) = $builder," tests/ops/golden/golden_*.inc || missing "$id" "golden values of $builder (tools/make/golden_ops.py)"
+    grep -q "\.\(unary\|binary\) = $builder," tests/ops/golden/golden_*.inc || missing "$id" "golden values of $builder (tools/make/golden/elementwise.py)"
     grep -qE "KEEL_API int $function\(" include/mlx/c/*.h include/keel/*.h || missing "$id" "declaration of $function"
     grep -qE "^\| (${function#mlx_}) \|" docs/coverage.md || missing "$id" "line in docs/coverage.md (tools/make/coverage.py)"
 done < <(sed -nE 's/^KL_(UNARY|BINARY)\(([A-Z0-9_]+), *([a-z0-9_]+), *([a-z0-9_]+), *([a-z0-9_]+),.*/\2,\3,\4,\5,/p' src/base/op/op_list.def)
