@@ -46,7 +46,7 @@ KNOWN = [
     ("logcumsumexp", "value", lambda k, m, d: k[1] in SMALL, "16-bit scans"),
     ("floor_divide", "error", lambda k, m, d: k is None and has(d, "complex64"), "floor_divide of complex64"),
     ("floor_divide", "value", lambda k, m, d: k[1] in SMALL, "floor_divide of 16-bit floats"),
-    ("floor_divide", "value", lambda k, m, d: k[1] in ("float32", "float64") and everywhere(k, m, d, lambda a, b: near(k[2], np.floor_divide(a.astype(k[1]), b.astype(k[1])), k[1], 1)), "floor_divide of floats"),
+    ("floor_divide", "value", lambda k, m, d: k[1] in ("float32", "float64") and everywhere(k, m, d, lambda a, b: np.isinf(a) | near(k[2], np.floor_divide(a.astype(k[1]), b.astype(k[1])), k[1], 1)), "floor_divide of floats"),
     ("floor_divide", "value", lambda k, m, d: k[1] == "bool" and everywhere(k, m, d, lambda a, b: b == 0), "integers divided by 0"),
     ("from_fp8", "value", lambda k, m, d: everywhere(k, m, d, lambda a: (a.astype(int) & 0x7F) == 0x7F), "NaN of fp8"),
     ("logical_", "value", lambda k, m, d: everywhere(k, m, d, lambda *v: sum((np.real(a) == 0) & (np.imag(a) != 0) for a in v) > 0), "logical operations of complex64"),

@@ -74,7 +74,7 @@ def convolution(name, n, transposed=False, general=False):
         def fits(ins, low, high):  # MLX rounds the extent of the result towards 0, and takes some kernels that are too large
             if any(e + a + b < d * (q - 1) + 1 and s > 1 for e, a, b, q, d, s in zip(ins, low, high, k, dilation, stride)):
                 raise Failed("a kernel that is too large")
-            if groups == 1 and max(dilation) > 1 and max(low + high) > 0:
+            if max(dilation) > 1 and max(low + high) > 0:
                 raise Failed("MLX writes outside of its memory")
 
         if general:
