@@ -156,6 +156,9 @@ void keel_packed4_bf16(void) {
 void keel_packed8(void) {
     by_packed(1, x_f32, MLX_FLOAT32, 8, scales, biases);
 }
+void keel_packed4_few(void) {
+    by_packed(4, x_f32, MLX_FLOAT32, 4, scales, biases);
+}
 void keel_packed4_many(void) {
     by_packed(32, x_f32, MLX_FLOAT32, 4, scales, biases);
 }

@@ -193,8 +193,14 @@ void PLAIN(packed4_bf16)(void) {
 void PLAIN(packed8)(void) {
     for (int j = 0; j < OUTPUTS; j++) ((float *)(void *)out)[j] = by8(j, 0);
 }
-void PLAIN(packed4_many)(void) {
-    for (int i = 0; i < 32; i++)
+static void rows_by4(int rows) {
+    for (int i = 0; i < rows; i++)
         for (int j = 0; j < OUTPUTS; j++)
             ((float *)(void *)out)[i * OUTPUTS + j] = by4(j, i * (int64_t)DEPTH);
+}
+void PLAIN(packed4_few)(void) {
+    rows_by4(4);
+}
+void PLAIN(packed4_many)(void) {
+    rows_by4(32);
 }

@@ -19,8 +19,9 @@ void kl_cpu_use_variant(int variant); /* for tests and benchmarks */
 /* Whether products use tile registers; whether those of bfloat16 use vdpbf16ps, or BFMMLA. */
 bool kl_cpu_uses_amx(void);
 bool kl_cpu_uses_bf16(void);
-/* Whether packed products use SDOT. */
+/* Whether packed products use SDOT; whether those of several rows use SMMLA. */
 bool kl_cpu_uses_dot(void);
+bool kl_cpu_uses_i8mm(void);
 /* Whether the kernel of an operation on matrices can run on this machine for input `a`; it fails
  * where there is no LAPACK and the operation needs it. */
 int kl_cpu_takes_matrices(enum kl_op_id op, const struct kl_arg *a, struct kl_error **err);

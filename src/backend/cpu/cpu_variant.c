@@ -7,7 +7,7 @@
 #include "backend/cpu/product/tiles_amx.h"
 #include "backend/cpu/product/tiles_avx512.h"
 #include "backend/cpu/product/tiles_neon_bf16.h"
-#include "backend/cpu/quantized/quantized_neon_dot.h"
+#include "backend/cpu/quantized/quantized_neon_i8mm.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "base/platform/processors.h"
 
@@ -22,10 +22,10 @@ kernel_of_fn kl_cpu_variant_kernel_v4;
 kl_cpu_fusion_fn kl_cpu_variant_run_fusion_v4;
 #endif
 
-/* The narrowest first. A CPU that can run a variant can run all before it, but for bf16. The names
- * are the levels of the x86-64 psABI; bf16 is v4 with vdpbf16ps, amx is v4 with the tile
- * registers. On ARM base has NEON, dot is base with SDOT for packed
- * products, and bf16 is that with BFMMLA. */
+/* The narrowest first. A CPU that can run a variant can run all before it, but for bf16 and i8mm.
+ * The names are the levels of the x86-64 psABI; bf16 is v4 with vdpbf16ps, amx is v4 with the tile
+ * registers. On ARM base has NEON, dot is base with SDOT for packed products, i8mm is that with
+ * SMMLA, and bf16 is the widest of these with BFMMLA. */
 static const struct {
     const char *name;
     kernel_of_fn *kernel_of;
@@ -44,6 +44,7 @@ static const struct {
 #endif
 #ifdef __aarch64__
     {"dot", kl_cpu_variant_kernel, kl_cpu_variant_run_fusion},
+    {"i8mm", kl_cpu_variant_kernel, kl_cpu_variant_run_fusion},
     {"bf16", kl_cpu_variant_kernel, kl_cpu_variant_run_fusion},
 #endif
 };
@@ -57,7 +58,7 @@ static bool bf16_runs(void) {
 
 int kl_cpu_n_variants(void) {
     int n = strcmp(variants[0].name, "base") == 0;
-    n += kl_sdot_there() + (kl_sdot_there() && kl_bfmmla_there());
+    if (kl_sdot_there()) n += 1 + kl_smmla_there() + kl_bfmmla_there();
 #if defined KL_HAS_V3 || defined KL_HAS_V4
     __builtin_cpu_init();
     bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -77,7 +78,9 @@ int kl_cpu_n_variants(void) {
 }
 
 const char *kl_cpu_variant_name(int variant) {
-    const bool skipped = strcmp(variants[variant].name, "bf16") == 0 && !bf16_runs();
+    const char *name = variants[variant].name;
+    const bool skipped = (strcmp(name, "bf16") == 0 && !bf16_runs()) ||
+                         (strcmp(name, "i8mm") == 0 && !kl_smmla_there());
     return variants[variant + skipped].name;
 }
 
@@ -112,6 +115,10 @@ bool kl_cpu_uses_amx(void) {
 
 bool kl_cpu_uses_dot(void) {
     return kl_sdot_there() && kl_cpu_variant() > 0;
+}
+
+bool kl_cpu_uses_i8mm(void) {
+    return kl_smmla_there() && kl_cpu_variant() > 1;
 }
 
 bool kl_cpu_uses_bf16(void) {

@@ -1,9 +1,9 @@
 /* quantized_matmul.c - QUANTIZED_MATMUL and GATHER_QMM. With few rows of x each row of the
  * quantized matrix is unpacked in registers and multiplied at once (quantized_dots.inc); with
  * many, panels are unpacked into the packed form that products of floats use (gemm.c), or into
- * tile registers (quantized_amx.h). Words of many rows are transposed, so that the numbers of a
- * register belong to different rows. Sums are float32, and so are activations. Where the matrix is
- * not transposed, a row is unpacked, scaled and added to the sums. An index outside of its range,
+ * tile registers (quantized_amx.h). Processors of ARM multiply codes as integers where they have
+ * the instruction (quantized_dot.c). Where the matrix is not transposed, a row is unpacked, scaled
+ * and added to the sums. Sums are float32, and so are activations. An index outside of its range,
  * which the builder excludes, reads matrix 0. */
 #include "backend/cpu/quantized/quantized_matmul.h"
 
@@ -93,11 +93,12 @@ static void multiply(struct kl_qmm *q) {
     q->batches = l->out->size / (q->m * q->n);
     const bool big = (double)l->out->size * (double)q->k >= PARALLEL_FROM;
     const struct kl_launch alone = {.parallel = big ? l->parallel : NULL};
+    if (kl_qmm_dot(q, &alone)) return;
     if (q->m > FEW) {
         for (int64_t b = 0; b < q->batches; b++) kl_qmm_many_rows(q, b, &alone);
         return;
     }
-    if (!kl_qmm_few_dot(q, &alone)) kl_qmm_few_rows(q, &alone);
+    kl_qmm_few_rows(q, &alone);
 }
 
 int kl_cpu_quantized_matmul(struct kl_launch *l) {

@@ -39,8 +39,8 @@ void kl_qmm_numbers(const struct kl_qmm *q, const struct kl_qmm_matrices *a, int
 
 /* quantized_few.c: all products, each of few rows of x. */
 void kl_qmm_few_rows(struct kl_qmm *q, const struct kl_launch *alone);
-/* quantized_dot.c: the same by SDOT. Returns false, and does nothing, where it is not there, for
- * other formats, and where numbers of x cannot be split. */
-bool kl_qmm_few_dot(struct kl_qmm *q, const struct kl_launch *alone);
+/* quantized_dot.c: all products, of any number of rows, by SDOT and SMMLA. Returns false, and does
+ * nothing, where SDOT is not there, for other formats, and where numbers of x cannot be split. */
+bool kl_qmm_dot(struct kl_qmm *q, const struct kl_launch *alone);
 /* quantized_many.c: the product of one batch. */
 void kl_qmm_many_rows(struct kl_qmm *q, int64_t batch, const struct kl_launch *alone);

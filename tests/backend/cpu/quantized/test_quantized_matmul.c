@@ -179,6 +179,40 @@ static void few_rows(void **state) {
     kl_cpu_use_variant(-1);
 }
 
+/* SMMLA gives the bits of SDOT, for any number of rows: pairs of rows, one that is left over, and
+ * more than a task has. Prints what it compared, since other processors have neither. */
+static void digits_in_pairs(void **state) {
+    static const struct kl_quant_format formats[] = {{KL_QUANT_AFFINE, 64, 4},
+                                                     {KL_QUANT_AFFINE, 32, 8},
+                                                     {KL_QUANT_AFFINE, 32, 4},
+                                                     {KL_QUANT_AFFINE, 128, 8}};
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F16};
+    static const int rows[] = {1, 2, 3, 4, 5, 7, 8, 9, 31, 34, 67};
+    int first = -1, compared = 0;
+    for (int v = 0; v < kl_cpu_n_variants(); v++)
+        if (strcmp(kl_cpu_variant_name(v), "dot") == 0) first = v;
+    for (int v = first + 1; first >= 0 && v < kl_cpu_n_variants(); v++)
+        for (int i = 0; i < 4 * 3 * 11; i++, compared++) {
+            struct example e = {
+                .rows = rows[i / 12], .f = formats[i % 4], .dtype = dtypes[i / 4 % 3]};
+            e.depth = e.f.group_size == 32 ? 352 : 640;
+            make(&e, i % 2 ? 3 : 0);
+            const size_t bytes = (size_t)(e.rows * COLS) * kl_dtype_size(e.dtype);
+            void *want = malloc(bytes);
+            struct operand out;
+            kl_cpu_use_variant(first);
+            run(&e, &e.in[0], dense(&out, want, e.dtype, DIMS(e.rows, COLS)), true);
+            kl_cpu_use_variant(v);
+            run(&e, &e.in[0], &e.result, true);
+            if (memcmp(want, e.out, bytes) != 0)
+                fail_msg("%s, case %d: other bits than by SDOT", kl_cpu_variant_name(v), i);
+            free(want);
+            drop(&e);
+        }
+    kl_cpu_use_variant(-1);
+    printf("%d products in pairs of rows\n", compared);
+}
+
 /* Infinities, NaN and numbers so small or large that tile registers cannot split them: the elements
  * of their rows are what other variants make of them, and other rows are near the exact product. */
 static void special_values(void **state) {
@@ -248,8 +282,8 @@ static void no_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(many_rows), cmocka_unit_test(few_rows),
-                                       cmocka_unit_test(special_values),
-                                       cmocka_unit_test(no_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_rows), cmocka_unit_test(few_rows), cmocka_unit_test(digits_in_pairs),
+        cmocka_unit_test(special_values), cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
