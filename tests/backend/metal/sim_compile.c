@@ -1,5 +1,5 @@
 /* sim_compile.c - compiles MSL with clang, as C++ for OpenCL with the header metal_stdlib of this
- * folder, to a library, which is kept by the hash of its source in $KEEL_CACHE_DIR/metal-sim. Which
+ * folder and its part, to a library, which is kept by the hash of its source in $KEEL_CACHE_DIR/metal-sim. Which
  * kernels and variables the source has is read from its preprocessed text. */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -239,12 +239,16 @@ struct sim_program *sim_compile(const char *source, char **log) {
     mkdir(folder, 0700);
     snprintf(dir, sizeof dir, "%s/metal-sim", folder);
     mkdir(dir, 0700);
-    char *header_path = KEEL_METAL_SIM_HEADERS "/metal_stdlib",
-         *header = read_file(header_path, &n);
+    static const char *const headers[] = {KEEL_METAL_SIM_HEADERS "/metal_stdlib",
+                                          KEEL_METAL_SIM_HEADERS "/metal_simdgroup_matrix"};
     /* Not of this library's path: what is compiled asks for it by its soname, and so one build of
      * the tests finds what another has compiled. */
-    uint64_t h = hash(hash(14695981039346656037u, flags), header ? header : "");
-    free(header);
+    uint64_t h = hash(14695981039346656037u, flags);
+    for (int i = 0; i < 2; i++) {
+        char *header = read_file(headers[i], &n);
+        h = hash(h, header ? header : "");
+        free(header);
+    }
     snprintf(base, sizeof base, "%s/%016llx%08zx", dir, (unsigned long long)hash(h, source),
              strlen(source));
     snprintf(temporary, sizeof temporary, "%s.%d.%u", base, (int)getpid(),

@@ -31,6 +31,11 @@ static __thread struct {
     void *loop_sp;
     uint32_t word[2][SIM_THREADS]; /* what items exchange, in turn */
     unsigned turn[SIM_THREADS];
+    /* Matrices of SIMD groups: their elements as the lanes bring them, in turn; what each item has
+     * called so far, as one number; and which elements a lane holds, from launch to launch. */
+    float matrix[2][2][SIM_THREADS / SIM_WIDTH][64];
+    uint64_t trail[SIM_THREADS];
+    uint32_t layout;
     void *shared;
     long steps;
     uint32_t random;
@@ -187,6 +192,45 @@ uint64_t sim_ballot(uint32_t bit) {
         all |= (uint64_t)(r.word[turn][first + i] != 0) << i;
     return all;
 }
+/* ---- matrices that a SIMD group holds together ---- */
+
+static void fail_in_item(const char *why) {
+    r.code = SIM_FAULT;
+    r.why = why;
+    stop(READY);
+}
+static uint32_t place_in_matrix(int lane, uint32_t i) {
+    return ((uint32_t)lane * 2 + i) * (r.layout | 1) % 64;
+}
+uint32_t sim_matrix_place(uint32_t i) {
+    return place_in_matrix(r.fibre[r.running].item % SIM_WIDTH, i);
+}
+/* All lanes must call the same, with the same addresses: release_items compares. */
+void sim_matrix_used(uint32_t what, uint64_t where, uint64_t pitch) {
+    int item = r.fibre[r.running].item;
+    const uint64_t called[] = {what + 1, where, pitch};
+    for (int i = 0; i < 3; i++) r.trail[item] = (r.trail[item] ^ called[i]) * 0x9e3779b97f4a7c15u;
+    if (item / SIM_WIDTH * SIM_WIDTH + SIM_WIDTH > r.n)
+        fail_in_item("a matrix of a SIMD group that is not whole");
+}
+/* sums += a b, of which each lane has two elements. */
+void sim_matrix_multiply(float *sums, const float *a, const float *b) {
+    int item = r.fibre[r.running].item, group = item / SIM_WIDTH;
+    unsigned turn = r.turn[item]++ % 2;
+    float *all_a = r.matrix[turn][0][group], *all_b = r.matrix[turn][1][group];
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t place = place_in_matrix(item % SIM_WIDTH, i);
+        all_a[place] = a[i];
+        all_b[place] = b[i];
+    }
+    stop(AT_SIMD);
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t place = place_in_matrix(item % SIM_WIDTH, i);
+        for (int k = 0; k < 8; k++)
+            sums[i] = fmaf(all_a[place / 8 * 8 + k], all_b[k * 8 + place % 8], sums[i]);
+    }
+}
+
 /* Metal's weak compare-and-swap may fail although nothing has changed. */
 int sim_fails_for_no_reason(void) {
     r.random = r.random * 1664525u + 1013904223u;
@@ -256,10 +300,18 @@ static void go(int fibre) {
     sim_switch(&r.loop_sp, r.fibre[fibre].sp);
 }
 
+/* Whether the lanes of each SIMD group have called the same functions of matrices. */
+static bool same_matrices(int from, int to) {
+    for (int i = from; i < to; i++)
+        if (r.trail[i] != r.trail[i / SIM_WIDTH * SIM_WIDTH]) return false;
+    return true;
+}
+
 /* Lets the items of [from, to) go on that all stopped in the same way; false: they did not. */
 static bool release_items(int from, int to, enum state at) {
     for (int i = from; i < to; i++)
         if (r.state[i] != at) return false;
+    if (!same_matrices(from, to)) return false;
     for (int i = from; i < to; i++) r.state[i] = READY;
     return true;
 }
@@ -278,14 +330,19 @@ static bool all_done(void) {
     return true;
 }
 
+static const char divergent[] = "lanes of a SIMD group called different functions of its matrices";
+
 static void run_group(void) {
     r.next = 0;
     memset(r.turn, 0, sizeof r.turn);
+    memset(r.trail, 0, sizeof r.trail);
     while (r.next < r.n && !r.code) go(new_fibre());
     while (!r.code && !all_done()) {
         if (!release_some()) {
             r.code = SIM_FAULT;
-            r.why = "work-items of a group stopped at different barriers, or some at none";
+            r.why = same_matrices(0, r.n)
+                        ? "work-items of a group stopped at different barriers, or some at none"
+                        : divergent;
             break;
         }
         for (int i = 0; i < r.n && !r.code; i++)
@@ -293,6 +350,10 @@ static void run_group(void) {
                 set_item(i);
                 go(r.fibre_of[i]);
             }
+    }
+    if (!r.code && !same_matrices(0, r.n)) {
+        r.code = SIM_FAULT;
+        r.why = divergent;
     }
 }
 
@@ -303,6 +364,7 @@ int sim_run(const struct sim_launch *l, const char **why) {
     r.code = 0;
     r.n_fibres = r.n_idle = 0;
     r.running = -1;
+    r.layout += 2;
     r.shared = l->shared_bytes ? aligned_alloc(16, l->shared_bytes) : NULL;
     pthread_mutex_lock(&l->program->mu);
     for (r.group.depth = 0; r.group.depth < g->depth && !r.code; r.group.depth++)

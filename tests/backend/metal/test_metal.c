@@ -374,6 +374,74 @@ static void barriers(void **state) {
     in_child(barrier_of_some, 0);
 }
 
+/* Matrices of a SIMD group are used by all its lanes at once, in the same way, and by Metal's
+ * functions alone: which element a lane holds is not known. */
+static const struct {
+    const char *use; /* of a, b and c, of which a holds 1 to 64 and c is 0 */
+    const char *lost, *refused;
+} uses[] = {
+    {"SUB_MATRIX_MADD(c, a, b);", NULL, NULL},
+    {"if (lid() % 32 < 16) SUB_MATRIX_MADD(c, a, b);", "different functions of its matrices", NULL},
+    {"if (lid() < 40) c = SUB_MATRIX_ZERO();", "different functions of its matrices", NULL},
+    {"SUB_MATRIX_LOAD(f32, b, sh + lid() % 2, 8, true); SUB_MATRIX_MADD(c, a, b);",
+     "different functions of its matrices", NULL},
+    {"if (lid() % 2) SUB_MATRIX_LOAD(f32, b, sh, 8, false);\n"
+     "else SUB_MATRIX_LOAD(f32, b, sh, 8, true); BARRIER();",
+     "different functions of its matrices", NULL},
+    {"c.held[0] = 1;", NULL, "private member"},
+    {"c = SUB_MATRIX_ZERO(); simdgroup_multiply_accumulate(a, a, b, h);", NULL, "no matching"},
+};
+static void matrix_use(int which) {
+    const char *name;
+    char source[1200];
+    float seen[64];
+    open_driver(&name);
+    snprintf(source, sizeof source,
+             "KERNEL(multiply)(PTR(p)) {\n"
+             "    BEGIN();\n"
+             "    SHARED(f32, sh, 80);\n"
+             "    SUB_MATRIX(f32) a, b, c = SUB_MATRIX_ZERO();\n"
+             "    SUB_MATRIX(f16) h;\n"
+             "    for (u32 i = lid(); i < 80; i += LOCAL) sh[i] = (f32)(i + 1);\n"
+             "    BARRIER();\n"
+             "    SUB_MATRIX_LOAD(f32, a, sh, 8, false);\n"
+             "    SUB_MATRIX_LOAD(f32, b, sh, 8, true);\n"
+             "    BARRIER();\n"
+             "    %s\n"
+             "    if (lid() < 32) SUB_MATRIX_STORE(c, sh, 8, false);\n"
+             "    BARRIER();\n"
+             "    if (lid() < 64) AT(f32, p)[lid()] = sh[lid()];\n"
+             "}\n",
+             uses[which].use);
+    void *p = new_block(sizeof seen), *e = new_event();
+    struct call c;
+    struct commands s;
+    of_source(&c, "multiply", source);
+    c.args[0] = KL_KARG_PTR(p, 4);
+    c.n_args = 1;
+    if (uses[which].refused) {
+        size_t bytes;
+        ILL(prepare(&c, &bytes, &err), KL_ECOMPILE, uses[which].refused);
+        return;
+    }
+    WELL(submit(new_queue(), &s, &c, 1, NULL, NULL, e, &err));
+    if (uses[which].lost) {
+        expect_lost(e, uses[which].lost);
+        return;
+    }
+    wait_for(e);
+    WELL(drv->ops->read(drv, p, 0, seen, sizeof seen, &err));
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < 8; j++) {
+            float sum = 0;
+            for (int k = 1; k <= 8; k++) sum += (float)((i * 8 + k) * (j * 8 + k));
+            assert_true(seen[i * 8 + j] == sum);
+        }
+}
+static void matrices(void **state) {
+    for (int i = 0; i < (int)(sizeof uses / sizeof *uses); i++) in_child(matrix_use, i);
+}
+
 /* A block that an operation in flight reads is given back to the system when the comparison of
  * tickets is switched off: the command buffer fails each time, and never otherwise. */
 static void freed_in_flight(int skip) {
@@ -453,7 +521,7 @@ int main(void) {
         cmocka_unit_test(refusals), cmocka_unit_test(limits),
         cmocka_unit_test(losses),   cmocka_unit_test(memory_of_the_host),
         cmocka_unit_test(order),    cmocka_unit_test(compare_and_swap_of_nan),
-        cmocka_unit_test(barriers), cmocka_unit_test(memory_freed_in_flight),
-        cmocka_unit_test(compiler)};
+        cmocka_unit_test(barriers), cmocka_unit_test(matrices),
+        cmocka_unit_test(compiler), cmocka_unit_test(memory_freed_in_flight)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
