@@ -118,8 +118,15 @@ static inline void ls_drop(struct operand *o) {
     free(o->block);
 }
 
+/* Whether an operand is of float64, which the device has not. */
+static inline bool ls_lacks_f64(int n_in, const struct operand *in, const struct operand *out) {
+    bool any = out->arg.dtype == KL_F64;
+    for (int i = 0; i < n_in; i++) any |= in[i].arg.dtype == KL_F64;
+    return any && !kh.driver->has_f64;
+}
+
 /* Runs the operation on both sides. The reference's result is in out's block; the device's result
- * is returned, in memory of malloc. */
+ * is returned, in memory of malloc; where the device refuses float64, the reference's. */
 static inline void *ls_run(enum kl_op_id op, const void *params, int n_in, struct operand *in,
                            struct operand *out) {
     struct kl_arg host[8], device[8];
@@ -146,8 +153,14 @@ static inline void *ls_run(enum kl_op_id op, const void *params, int n_in, struc
                            .n_out = 1,
                            .args = device};
     int rc = kh_lower(&c, &err);
-    if (rc) fail_msg("%s: %s", kl_op_name(op), err->message);
     char *got = malloc(out->bytes);
+    if (rc && ls_lacks_f64(n_in, in, out)) {
+        assert_int_equal(rc, KL_EUNSUPPORTED);
+        assert_non_null(strstr(err->message, "float64"));
+        kl_error_release(err);
+        return memcpy(got, out->block, out->bytes);
+    }
+    if (rc) fail_msg("%s: %s", kl_op_name(op), err->message);
     kh_read(got, out->device, out->bytes);
     for (size_t i = (size_t)out->arg.size * kl_dtype_size(out->arg.dtype); i < out->bytes; i++)
         assert_int_equal((unsigned char)got[i], 0xA5);

@@ -33,7 +33,9 @@ static void copy(const int *dims, const int *to_order, const int *from_order, in
     void *src = kh_new(from_bytes), *dst = kh_new(to_bytes);
     kh_write(src, from, from_bytes);
     kh_write(dst, to, to_bytes);
+    kh_begin();
     assert_int_equal(kl_emit_copy(&e, item, AXES, dims, dst, to_strides, src, from_strides), 0);
+    kh_end();
     for (int a = 0; a < dims[0]; a++)
         for (int b = 0; b < dims[1]; b++)
             for (int c = 0; c < dims[2]; c++) {
