@@ -1,6 +1,6 @@
-/* sim_compile.c - compiles MSL with clang, as C++ for OpenCL with the header metal_stdlib of this
- * folder and its part, to a library, which is kept by the hash of its source in $KEEL_CACHE_DIR/metal-sim. Which
- * kernels and variables the source has is read from its preprocessed text. */
+/* sim_compile.c - compiles MSL with clang, as C++ for OpenCL with the headers of this folder, to a
+ * library, which is kept by the hash of its source in $KEEL_CACHE_DIR/metal-sim. Which kernels and
+ * variables the source has is read from its preprocessed text. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* kernel_host.h - device memory and a queue for tests of the lowering, without the GPU layer: on the
- * driver of OpenCL, or of Metal where KEEL_TEST_GPU names it. KEEL_TEST_MAX_LOCAL makes the device's
- * work-groups smaller. */
+/* kernel_host.h - device memory and a queue for tests of the lowering, without the GPU layer: on
+ * the driver of OpenCL, or of Metal where KEEL_TEST_GPU names it. KEEL_TEST_MAX_LOCAL makes the
+ * device's work-groups smaller. */
 #pragma once
 #include "support.h"
 
