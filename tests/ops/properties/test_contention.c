@@ -442,11 +442,14 @@ static void on_a_device_without_64_bit_atomics(void **state) {
     static const enum kl_dtype wide[] = {KL_I64, KL_U64, KL_F64, KL_C64};
     struct kl_opencl *d = (struct kl_opencl *)kl_opencl_driver(0);
     struct kl_driver *driver = kl_opencl_driver(0);
-    char *option = strstr(d->options, " -DHAS_ATOMIC64");
-    assert_true(!driver->has_atomic64 || option);
+    char *const options[] = {d->options, d->brief_options};
+    assert_true(!driver->has_atomic64 || strstr(d->options, " -DHAS_ATOMIC64"));
     driver->has_atomic64 = false;
     /* Changes the option, and so the source, so that a kernel compiled before is not used. */
-    if (option) memset(option, ' ', strlen(" -DHAS_ATOMIC64"));
+    for (int i = 0; i < 2; i++) {
+        char *option = strstr(options[i], " -DHAS_ATOMIC64");
+        if (option) memset(option, ' ', strlen(" -DHAS_ATOMIC64"));
+    }
     for (int t = 0; t < 4; t++)
         for (int mode = 0; mode < N_MODES; mode++) run_type(wide[t], mode, gpu_stream);
 }
