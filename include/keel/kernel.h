@@ -122,8 +122,8 @@ KEEL_API int keel_kernel_free(keel_kernel kernel);
  * Errors of the arrays, when they are evaluated: KEEL_ECOMPILE with the message of the compiler,
  * whose line numbers are those of `source`, in a file that has the kernel's name; KEEL_EARG when
  * this kernel's group, grid or shared memory (of the source and the configuration together) is more
- * than the device takes; KEEL_EUNSUPPORTED when the device lacks float64, or lacks the 64-bit
- * atomics that RAISE needs; KEEL_EKERNEL when the kernel raised an error. */
+ * than the device takes; KEEL_EUNSUPPORTED when the device lacks float64; KEEL_EKERNEL when
+ * the kernel raised an error. */
 KEEL_API int keel_kernel_apply(mlx_vector_array *outputs, keel_kernel kernel,
                                const mlx_vector_array inputs, const keel_kernel_config *config,
                                const mlx_stream stream);

@@ -1,5 +1,5 @@
 /* kernel_support.h - for tests of custom kernels on a real device (KEEL_TEST_GPU: opencl unless
- * set; cuda): streams, lists of names, outputs and arrays, and what a kernel gave. */
+ * set; cuda, metal): streams, lists of names, outputs and arrays, and what a kernel gave. */
 #pragma once
 #include <keel/kernel.h>
 
@@ -32,6 +32,10 @@ static inline int tear_down(void **state) {
 
 static inline bool on_opencl(void) {
     return !getenv("KEEL_TEST_GPU") || strcmp(getenv("KEEL_TEST_GPU"), "opencl") == 0;
+}
+
+static inline bool on_metal(void) {
+    return getenv("KEEL_TEST_GPU") && strcmp(getenv("KEEL_TEST_GPU"), "metal") == 0;
 }
 
 /* ---- helpers ---- */
@@ -113,8 +117,12 @@ static const char *const raising = "i64 i = gid();\n"
                                    "y[i] = x[i] + 1;\n"
                                    "if (x[i] > LIMIT) RAISE(CODE + (i & 1), i);\n";
 
+/* With another header a kernel is compiled once more. */
+static const char *header_of_raising;
+
 static inline void raise_on(mlx_stream s, mlx_array x, int n, int limit, int code) {
-    apply_on(s, keel_kernel_new("picky", NAMES("x"), NAMES("y"), raising, NULL, 0), ARRAYS(x),
+    apply_on(s, keel_kernel_new("picky", NAMES("x"), NAMES("y"), raising, header_of_raising, 0),
+             ARRAYS(x),
              &(keel_kernel_config){
                  OUTPUTS(FLAT(n, MLX_INT32)),
                  TEMPLATES(keel_kernel_int("LIMIT", limit), keel_kernel_int("CODE", code)),

@@ -1,7 +1,10 @@
 /* test_kernel.c - custom kernels in the common dialect, through the public API, on a real
- * device (KEEL_TEST_GPU: opencl unless set; cuda): what they compute, the errors that they raise,
+ * device (KEEL_TEST_GPU: opencl unless set; cuda, metal): what they compute, the errors that they raise,
  * and memory. */
 #include "kernel_support.h"
+
+#include "backend/gpu/driver.h"
+#include "backend/opencl/opencl_internal.h"
 
 /* ---- what kernels can do ---- */
 
@@ -118,6 +121,11 @@ static void test_templates(void **state) {
             OK(keel_kernel_apply(&outs, k, in, &c, gpu));
             mlx_vector_array_free(in);
             mlx_array out = out_at(0);
+            if (on_metal() && dtypes[d] == MLX_FLOAT64) {
+                FAILS(mlx_array_eval(out), KEEL_EUNSUPPORTED, "no float64");
+                mlx_array_free(out);
+                continue;
+            }
             OK(mlx_astype(&y, out, MLX_INT32, cpu));
             mlx_array_free(out);
             OK(mlx_array_eval(y));
@@ -141,6 +149,7 @@ static void test_initial_values(void **state) {
                  {MLX_INT64, -5},       {MLX_FLOAT16, -2}, {MLX_BFLOAT16, 8}, {MLX_FLOAT64, 0.5f},
                  {MLX_FLOAT32, -0.25f}, {MLX_COMPLEX64, 3}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (on_metal() && cases[i].dtype == MLX_FLOAT64) continue;
         mlx_array want = mlx_array_new_float(cases[i].v), got = mlx_array_new(),
                   v = mlx_array_new();
         keel_kernel k = keel_kernel_new("nothing", NULL, 0, NAMES("y"), "", "", 0);
@@ -331,6 +340,23 @@ static void test_many_raises(void **state) {
     mlx_array_free(x);
 }
 
+/* Of one position the smallest code, of one work-item the smallest position; in several groups of
+ * three dimensions. */
+static void test_smallest_raise(void **state) {
+    static const char *const source = "i64 i = gid();\n"
+                                      "y[i] = 1;\n"
+                                      "RAISE(1000, 600);\n"
+                                      "if (i % 7 == 3) RAISE(500 - i, 40);\n"
+                                      "RAISE(1, 41 + i);\n"
+                                      "if (i == 9) RAISE(2000, 40);\n";
+    apply(keel_kernel_new("picky", NULL, 0, NAMES("y"), source, header_of_raising, 0), no_vector,
+          &(keel_kernel_config){OUTPUTS(FLAT(16 * 6 * 4, MLX_INT32)), .grid = {16, 6, 4},
+                                .group = {8, 3, 2}});
+    mlx_array y = out_at(0);
+    check_raised(y, 500 - 381, 40);
+    mlx_array_free(y);
+}
+
 /* ---- kernels never run on what has failed ---- */
 
 /* The kernel leaves a trace in an input, where no kernel should write. The trace shows whether the
@@ -401,6 +427,37 @@ static void test_guard_of_raise(void **state) {
     mlx_array_free(bad);
     mlx_array_free(y);
     mlx_array_free(x);
+}
+
+/* OpenCL's device as one whose atomics are of 32 bits. */
+static void test_raise_without_64_bits(void **state) {
+    struct kl_driver *driver = on_opencl() ? kl_opencl_driver(0) : NULL;
+    if (!driver || !driver->has_atomic64) return;
+    static const char option[] = " -DHAS_ATOMIC64";
+    char *const options[] = {kl_opencl_of(driver)->options, kl_opencl_of(driver)->brief_options};
+    char *at[2];
+    for (int i = 0; i < 2; i++)
+        if ((at[i] = strstr(options[i], option))) memset(at[i], ' ', strlen(option));
+    assert_non_null(at[0]);
+    driver->has_atomic64 = false;
+    header_of_raising = "/* compiled without */\n";
+    test_raise(state);
+    test_smallest_raise(state);
+    test_guard_of_raise(state);
+    /* The workspace is memory that the device may not have. */
+    mlx_array x = iota(8);
+    apply(keel_kernel_new("picky", NAMES("x"), NAMES("y"), "if (x[0] < 0) RAISE(1, 1);", NULL, 0),
+          ARRAYS(x),
+          &(keel_kernel_config){OUTPUTS(FLAT(1, MLX_INT32)), .grid = {1 << 30, 1 << 10, 1},
+                                .group = {64, 1, 1}});
+    mlx_array y = out_at(0);
+    FAILS(mlx_array_eval(y), KEEL_ENOMEM, "memory");
+    mlx_array_free(y);
+    mlx_array_free(x);
+    for (int i = 0; i < 2; i++)
+        if (at[i]) memcpy(at[i], option, strlen(option));
+    driver->has_atomic64 = true;
+    header_of_raising = NULL;
 }
 
 /* ---- memory ---- */
@@ -513,9 +570,11 @@ int main(void) {
         cmocka_unit_test(test_strides),
         cmocka_unit_test(test_empty_arrays),
         cmocka_unit_test(test_raise),
+        cmocka_unit_test(test_smallest_raise),
         cmocka_unit_test(test_many_raises),
         cmocka_unit_test(test_guards),
         cmocka_unit_test(test_guard_of_raise),
+        cmocka_unit_test(test_raise_without_64_bits),
         cmocka_unit_test(test_allocations),
         cmocka_unit_test(test_allocations_of_runs),
         cmocka_unit_test(test_no_leaks),

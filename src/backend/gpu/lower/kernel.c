@@ -12,6 +12,8 @@
 enum {
     LOCAL = 256,
     MAX_BLOCK = 4096, /* bytes of arguments; no device takes more */
+    RAISED_HEAD = 4,  /* words; guards.kl has the same */
+    RAISED_GROUPS = 256,
 };
 
 /* ---- filling ---- */
@@ -55,11 +57,6 @@ static int check_device(struct kl_emit *e, const struct kl_kernel_desc *d, uint3
                        "kernel '%s' is Metal source, and this device is not one of Metal", d->name);
     if (d->uses_f64 && !p->has_f64)
         return kl_fail(e->err, KL_EUNSUPPORTED, "kernel '%s': this device has no float64", d->name);
-    if (d->raises && !p->has_atomic64)
-        return kl_fail(
-            e->err, KL_EUNSUPPORTED,
-            "kernel '%s' uses RAISE: that needs 64-bit atomics, which this device has not",
-            d->name);
     uint64_t in_group = 1;
     for (int i = 0; i < 3; i++) {
         uint32_t limit = p->max_group[i] ? p->max_group[i] : p->max_local;
@@ -155,6 +152,40 @@ static int join_guards(struct kl_emit *e, const struct kl_command *c, const void
     return KL_OK;
 }
 
+/* ---- what kernels raise ---- */
+
+/* Where a device compares 64 bits at once kernels raise into two fault words. Elsewhere each
+ * work-item has two words of the workspace: `at`, n of them. */
+struct raised {
+    void *at;
+    int64_t n;
+};
+
+static int room_to_raise(struct kl_emit *e, const struct kl_grid_launch *g, struct raised *r) {
+    const int64_t most = INT64_MAX / 64;
+    r->n = 1;
+    for (int i = 0; i < 3; i++) {
+        const int64_t items = (int64_t)g->groups[i] * g->local[i];
+        if (items > most / r->n) return kl_fail_nomem(e->err);
+        r->n *= items;
+    }
+    const int64_t n_cleared = RAISED_HEAD + r->n; /* positions without a code mean nothing */
+    KL_TRY(kl_emit_workspace(e, (size_t)(n_cleared + r->n) * sizeof(uint32_t), &r->at));
+    return kl_emit_fill(e, r->at, sizeof(uint32_t), n_cleared, 0);
+}
+
+static int find_raised(struct kl_emit *e, const struct kl_command *c, const struct raised *r) {
+    static const char *const entries[] = {"raised_first", "raised_code"};
+    int64_t groups = (r->n + LOCAL - 1) / LOCAL;
+    if (groups > RAISED_GROUPS) groups = RAISED_GROUPS;
+    struct kl_karg args[] = {KL_KARG_PTR(r->at, sizeof(uint32_t)), KL_KARG(r->n),
+                             KL_KARG_PTR(c->word.words->device, KL_WORDS_ITEM),
+                             KL_KARG(c->word.index)};
+    for (int i = 0; i < 2; i++)
+        KL_TRY(kl_emit(e, &kl_family_guards, NULL, entries[i], groups, LOCAL, args, 4));
+    return KL_OK;
+}
+
 /* ---- compiled programs ---- */
 
 /* A kernel that knows no guards gets copies of its inputs where a guard may be set: they are zero
@@ -216,7 +247,14 @@ int kl_lower_kernel(struct kl_emit *e, const struct kl_command *c) {
     for (int i = 0; i < c->n_in + c->n_out; i++)
         args[n++] = KL_KARG_PTR(c->args[i].data, kl_dtype_size(c->args[i].dtype));
     args[n++] = KL_KARG_PTR(guard, sizeof(uint32_t));
-    if (d->raises) args[n++] = KL_KARG_PTR(c->word.words->device, KL_WORDS_ITEM);
+    struct raised raised = {NULL, 0};
+    const bool apart = d->raises && !e->driver->has_atomic64;
+    if (apart) KL_TRY(room_to_raise(e, &g, &raised));
+    if (apart)
+        args[n++] = KL_KARG_PTR(raised.at, sizeof(uint32_t));
+    else if (d->raises)
+        args[n++] = KL_KARG_PTR(c->word.words->device, KL_WORDS_ITEM);
     args[n++] = (struct kl_karg){block.v, block.bytes, 0};
-    return kl_emit_grid(e, &g, args, n);
+    KL_TRY(kl_emit_grid(e, &g, args, n));
+    return apart ? find_raised(e, c, &raised) : KL_OK;
 }
