@@ -1,12 +1,14 @@
-/* opencl_support.h - the opened device 0, and small things that the tests of the OpenCL driver
- * share. */
+/* opencl_support.h - the opened device 0, of OpenCL, or of Metal where KEEL_TEST_GPU names it, and
+ * small things that the tests of the OpenCL driver share. */
 #pragma once
 #include "support.h"
 
 #include <sched.h>
 
 #include "backend/gpu/driver.h"
+#include "backend/gpu/gpu_internal.h"
 #include "backend/gpu/lower/lower.h"
+#include "backend/metal/metal.h"
 #include "backend/opencl/opencl.h"
 #include "backend/opencl/opencl_api.h"
 
@@ -45,11 +47,28 @@ static inline void t_quiet(void) {
     while (atomic_load(&t_n_callbacks) > 0) sched_yield();
 }
 
+static bool on_metal(void) {
+    const char *gpu = getenv("KEEL_TEST_GPU");
+    return gpu && strcmp(gpu, "metal") == 0;
+}
+static int open_metal(void) {
+    struct kl_backend *b = NULL;
+    struct kl_error *err = NULL;
+    kl_metal_count(NULL);
+    if (kl_metal_open(0, &b, &err)) {
+        print_error("%s\n", err->message);
+        return -1;
+    }
+    d = kl_gpu_device_of(b)->driver;
+    return (lowering = kl_lowering_new(d, NULL)) ? 0 : -1;
+}
+
 /* A machine without a device fails these tests: tools/setup.sh installs one. */
 static int open_device(void **state) {
     const char *why = NULL;
     struct kl_backend *b = NULL;
     struct kl_error *err = NULL;
+    if (on_metal()) return open_metal();
     setenv("POCL_MEMORY_LIMIT", "1", 1); /* GiB: running out of it must not hurt the machine */
     setenv("KEEL_CACHE_DIR", kl_test_path("cache"), 1);
     if (kl_opencl_count(&why) < 1) {
