@@ -147,7 +147,7 @@ enum { MAX_NAMES = 4 };
 struct library {
     /* Candidates for the name, the preferred one first; NULL after the last of fewer. */
     const char *names[MAX_NAMES];
-    bool (*try)(const char *file);
+    bool (*try)(const struct library *l, const char *file);
 };
 
 /* Tries each folder that matches the pattern. pattern NULL: uses the search path of the dynamic
@@ -155,7 +155,7 @@ struct library {
 static bool try_folder(const struct library *l, const char *pattern) {
     for (int i = 0; i < MAX_NAMES && l->names[i]; i++) {
         if (!pattern) {
-            if (l->try(l->names[i])) return true;
+            if (l->try(l, l->names[i])) return true;
             continue;
         }
         char file[PATH_BYTES];
@@ -164,7 +164,7 @@ static bool try_folder(const struct library *l, const char *pattern) {
         glob_t found;
         if (glob(file, 0, NULL, &found)) continue;
         bool ok = false;
-        for (size_t k = 0; k < found.gl_pathc && !ok; k++) ok = l->try(found.gl_pathv[k]);
+        for (size_t k = 0; k < found.gl_pathc && !ok; k++) ok = l->try(l, found.gl_pathv[k]);
         globfree(&found);
         if (ok) return true;
     }
@@ -247,7 +247,7 @@ static void load_builtins(const char *file) {
     }
 }
 
-static bool try_nvrtc(const char *file) {
+static bool try_nvrtc(const struct library *l, const char *file) {
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!library) return false;
     const char *lacks =
@@ -347,250 +347,190 @@ const char *kl_nvrtc_include(const char **library) {
     return include.path[0] ? include.path : NULL;
 }
 
-/* ---- products ---- */
+/* ---- libraries that Keel can do without ---- */
 
-static struct {
-    pthread_once_t once;
-    struct kl_blas_api api;
+struct vendor {
+    struct library library;           /* first: what try_vendor is given */
+    const char *old_names[MAX_NAMES]; /* in place of names where the driver is old; or none */
+    const char *variable;             /* of the environment, which names the file */
+    const struct symbol *symbols;
+    int n_symbols;
+    void *api;           /* the table that is filled */
+    const char *needs;   /* the least version, in words */
+    const char *missing; /* what is said when no file is found */
+    /* Whether the version is too old; what goes behind the name of the file then. NULL: what has
+     * the symbols will do. */
+    bool (*too_old)(char *text, size_t room);
     bool ok;
     char why[WHY_BYTES];
-} blas = {.once = PTHREAD_ONCE_INIT};
+};
+#define SYMBOLS(list) .symbols = list, .n_symbols = sizeof list / sizeof *list
 
-static bool try_blas(const char *file) {
+static bool try_vendor(const struct library *l, const char *file) {
+    struct vendor *v = (struct vendor *)l;
+    char text[64] = "";
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!library) return false;
-    const char *lacks =
-        bind(library, blas_symbols, sizeof blas_symbols / sizeof *blas_symbols, &blas.api);
-    if (!lacks) return blas.ok = true;
-    snprintf(blas.why, sizeof blas.why, "%s has no %s: cuBLAS 11 or later is needed", file, lacks);
+    const char *lacks = bind(library, v->symbols, v->n_symbols, v->api);
+    if (!lacks && !(v->too_old && v->too_old(text, sizeof text))) return v->ok = true;
+    if (lacks)
+        snprintf(v->why, sizeof v->why, "%.128s has no %s: %s or later is needed", file, lacks,
+                 v->needs);
+    else
+        snprintf(v->why, sizeof v->why, "%.128s %s", file, text);
     dlclose(library);
     return false;
 }
 
-static void load_blas(void) {
-    const char *named = getenv("KEEL_CUBLASLT");
-    bool old = driver_is_old();
-    const struct library l = {{old ? "libcublasLt.so.12" : "libcublasLt.so.13",
-                               old ? "libcublasLt.so.13" : "libcublasLt.so.12", "libcublasLt.so",
-                               "libcublasLt.so.11"},
-                              try_blas};
-    if ((named && *named ? try_blas(named) : find_library(&l)) || blas.why[0]) return;
-    if (named && *named)
-        snprintf(blas.why, sizeof blas.why, "KEEL_CUBLASLT=%.128s cannot be loaded", named);
+static void load_vendor(struct vendor *v) {
+    const char *named = getenv(v->variable);
+    const bool is_named = named && *named;
+    if (v->old_names[0] && driver_is_old())
+        memcpy(v->library.names, v->old_names, sizeof v->old_names);
+    if ((is_named ? try_vendor(&v->library, named) : find_library(&v->library)) || v->why[0])
+        return;
+    if (is_named)
+        snprintf(v->why, sizeof v->why, "%s=%.128s cannot be loaded", v->variable, named);
     else
-        snprintf(blas.why, sizeof blas.why,
-                 "libcublasLt.so" NOT_FOUND(".13, .12", "nvidia-cublas"));
+        snprintf(v->why, sizeof v->why, "%s", v->missing);
 }
 
+static const void *api_of(const struct vendor *v, const char **why) {
+    if (!v->ok && why) *why = v->why;
+    return v->ok ? v->api : NULL;
+}
+
+/* ---- products ---- */
+
+static struct kl_blas_api blas_api;
+static struct vendor blas = {
+    .library = {{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "libcublasLt.so.11"},
+                try_vendor},
+    .old_names = {"libcublasLt.so.12", "libcublasLt.so.13", "libcublasLt.so", "libcublasLt.so.11"},
+    .variable = "KEEL_CUBLASLT",
+    SYMBOLS(blas_symbols),
+    .api = &blas_api,
+    .needs = "cuBLAS 11",
+    .missing = "libcublasLt.so" NOT_FOUND(".13, .12", "nvidia-cublas")};
+static void load_blas(void) {
+    load_vendor(&blas);
+}
 const struct kl_blas_api *kl_blas_api(const char **why) {
-    pthread_once(&blas.once, load_blas);
-    if (!blas.ok && why) *why = blas.why;
-    return blas.ok ? &blas.api : NULL;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_blas);
+    return api_of(&blas, why);
 }
 
 /* ---- convolutions ---- */
 
-static struct {
-    pthread_once_t once;
-    struct kl_dnn_api api;
-    bool ok;
-    char why[WHY_BYTES];
-} dnn = {.once = PTHREAD_ONCE_INIT};
-
-static bool try_dnn(const char *file) {
+static struct kl_dnn_api dnn_api;
+static bool is_old_dnn(char *text, size_t room) {
     int major = 0;
-    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (!library) return false;
-    const char *lacks =
-        bind(library, dnn_symbols, sizeof dnn_symbols / sizeof *dnn_symbols, &dnn.api);
-    if (!lacks && dnn.api.GetProperty(0, &major) == 0 && major >= 9) return dnn.ok = true;
-    if (lacks)
-        snprintf(dnn.why, sizeof dnn.why, "%.128s has no %s: cuDNN 9 or later is needed", file,
-                 lacks);
-    else
-        snprintf(dnn.why, sizeof dnn.why, "%.128s is cuDNN %d: 9 or later is needed", file, major);
-    dlclose(library);
-    return false;
+    if (dnn_api.GetProperty(0, &major) == 0 && major >= 9) return false;
+    snprintf(text, room, "is cuDNN %d: 9 or later is needed", major);
+    return true;
 }
-
+static struct vendor dnn = {
+    .library = {{"libcudnn.so.9", "libcudnn.so"}, try_vendor},
+    .variable = "KEEL_CUDNN",
+    SYMBOLS(dnn_symbols),
+    .api = &dnn_api,
+    .needs = "cuDNN 9",
+    .missing = "libcudnn.so" NOT_FOUND(".9", "nvidia-cudnn-cu13") ", and KEEL_CUDNN the file",
+    .too_old = is_old_dnn};
 static void load_dnn(void) {
-    const char *named = getenv("KEEL_CUDNN");
-    const struct library l = {{"libcudnn.so.9", "libcudnn.so"}, try_dnn};
-    if ((named && *named ? try_dnn(named) : find_library(&l)) || dnn.why[0]) return;
-    if (named && *named)
-        snprintf(dnn.why, sizeof dnn.why, "KEEL_CUDNN=%.128s cannot be loaded", named);
-    else
-        snprintf(dnn.why, sizeof dnn.why,
-                 "libcudnn.so" NOT_FOUND(".9", "nvidia-cudnn-cu13") ", and KEEL_CUDNN the file");
+    load_vendor(&dnn);
 }
-
 const struct kl_dnn_api *kl_dnn_api(const char **why) {
-    pthread_once(&dnn.once, load_dnn);
-    if (!dnn.ok && why) *why = dnn.why;
-    return dnn.ok ? &dnn.api : NULL;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_dnn);
+    return api_of(&dnn, why);
 }
 
 /* ---- factorisations ---- */
 
-static struct {
-    pthread_once_t once;
-    struct kl_solver_api api;
-    bool ok;
-    char why[WHY_BYTES];
-} solver = {.once = PTHREAD_ONCE_INIT};
-
-static bool try_solver(const char *file) {
-    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (!library) return false;
-    const char *lacks =
-        bind(library, solver_symbols, sizeof solver_symbols / sizeof *solver_symbols, &solver.api);
-    if (!lacks) return solver.ok = true;
-    snprintf(solver.why, sizeof solver.why, "%.128s has no %s: cuSOLVER 11.1 or later is needed",
-             file, lacks);
-    dlclose(library);
-    return false;
-}
-
+/* That of CUDA 13 is number 12, that of CUDA 12 and of CUDA 11 number 11. */
+static struct kl_solver_api solver_api;
+static struct vendor solver = {
+    .library = {{"libcusolver.so.12", "libcusolver.so.11", "libcusolver.so"}, try_vendor},
+    .old_names = {"libcusolver.so.11", "libcusolver.so.12", "libcusolver.so"},
+    .variable = "KEEL_CUSOLVER",
+    SYMBOLS(solver_symbols),
+    .api = &solver_api,
+    .needs = "cuSOLVER 11.1",
+    .missing = "libcusolver.so" NOT_FOUND(".12, .11", "nvidia-cusolver")};
 static void load_solver(void) {
-    const char *named = getenv("KEEL_CUSOLVER");
-    bool old = driver_is_old();
-    /* That of CUDA 13 is number 12, that of CUDA 12 and of CUDA 11 number 11. */
-    const struct library l = {{old ? "libcusolver.so.11" : "libcusolver.so.12",
-                               old ? "libcusolver.so.12" : "libcusolver.so.11", "libcusolver.so"},
-                              try_solver};
-    if ((named && *named ? try_solver(named) : find_library(&l)) || solver.why[0]) return;
-    if (named && *named)
-        snprintf(solver.why, sizeof solver.why, "KEEL_CUSOLVER=%.128s cannot be loaded", named);
-    else
-        snprintf(solver.why, sizeof solver.why,
-                 "libcusolver.so" NOT_FOUND(".12, .11", "nvidia-cusolver"));
+    load_vendor(&solver);
 }
-
 const struct kl_solver_api *kl_solver_api(const char **why) {
-    pthread_once(&solver.once, load_solver);
-    if (!solver.ok && why) *why = solver.why;
-    return solver.ok ? &solver.api : NULL;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_solver);
+    return api_of(&solver, why);
 }
 
-static struct {
-    pthread_once_t once;
-    struct kl_triangle_api api;
-    bool ok;
-    char why[WHY_BYTES];
-} triangles = {.once = PTHREAD_ONCE_INIT};
-
-static bool try_triangles(const char *file) {
-    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (!library) return false;
-    const char *lacks = bind(library, triangle_symbols,
-                             sizeof triangle_symbols / sizeof *triangle_symbols, &triangles.api);
-    if (!lacks) return triangles.ok = true;
-    snprintf(triangles.why, sizeof triangles.why, "%.128s has no %s: cuBLAS 11 or later is needed",
-             file, lacks);
-    dlclose(library);
-    return false;
-}
-
+static struct kl_triangle_api triangle_api;
+static struct vendor triangles = {
+    .library = {{"libcublas.so.13", "libcublas.so.12", "libcublas.so", "libcublas.so.11"},
+                try_vendor},
+    .old_names = {"libcublas.so.12", "libcublas.so.13", "libcublas.so", "libcublas.so.11"},
+    .variable = "KEEL_CUBLAS",
+    SYMBOLS(triangle_symbols),
+    .api = &triangle_api,
+    .needs = "cuBLAS 11",
+    .missing = "libcublas.so" NOT_FOUND(".13, .12", "nvidia-cublas")};
 static void load_triangles(void) {
-    const char *named = getenv("KEEL_CUBLAS");
-    bool old = driver_is_old();
-    const struct library l = {{old ? "libcublas.so.12" : "libcublas.so.13",
-                               old ? "libcublas.so.13" : "libcublas.so.12", "libcublas.so",
-                               "libcublas.so.11"},
-                              try_triangles};
-    if ((named && *named ? try_triangles(named) : find_library(&l)) || triangles.why[0]) return;
-    if (named && *named)
-        snprintf(triangles.why, sizeof triangles.why, "KEEL_CUBLAS=%.128s cannot be loaded", named);
-    else
-        snprintf(triangles.why, sizeof triangles.why,
-                 "libcublas.so" NOT_FOUND(".13, .12", "nvidia-cublas"));
+    load_vendor(&triangles);
 }
-
 const struct kl_triangle_api *kl_triangle_api(const char **why) {
-    pthread_once(&triangles.once, load_triangles);
-    if (!triangles.ok && why) *why = triangles.why;
-    return triangles.ok ? &triangles.api : NULL;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_triangles);
+    return api_of(&triangles, why);
 }
 
 /* ---- Fourier transforms ---- */
 
-static struct {
-    pthread_once_t once;
-    struct kl_cufft_api api;
-    bool ok;
-    char why[WHY_BYTES];
-} cufft = {.once = PTHREAD_ONCE_INIT};
-
-static bool try_cufft(const char *file) {
-    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (!library) return false;
-    const char *lacks =
-        bind(library, cufft_symbols, sizeof cufft_symbols / sizeof *cufft_symbols, &cufft.api);
-    if (!lacks) return cufft.ok = true;
-    snprintf(cufft.why, sizeof cufft.why, "%.128s has no %s: cuFFT 10 or later is needed", file,
-             lacks);
-    dlclose(library);
-    return false;
-}
-
+static struct kl_cufft_api cufft_api;
+static struct vendor cufft = {
+    .library = {{"libcufft.so.12", "libcufft.so.11", "libcufft.so", "libcufft.so.10"}, try_vendor},
+    .old_names = {"libcufft.so.11", "libcufft.so.12", "libcufft.so", "libcufft.so.10"},
+    .variable = "KEEL_CUFFT",
+    SYMBOLS(cufft_symbols),
+    .api = &cufft_api,
+    .needs = "cuFFT 10",
+    .missing = "libcufft.so" NOT_FOUND(".12, .11", "nvidia-cufft")};
 static void load_cufft(void) {
-    const char *named = getenv("KEEL_CUFFT");
-    bool old = driver_is_old();
-    const struct library l = {{old ? "libcufft.so.11" : "libcufft.so.12",
-                               old ? "libcufft.so.12" : "libcufft.so.11", "libcufft.so",
-                               "libcufft.so.10"},
-                              try_cufft};
-    if ((named && *named ? try_cufft(named) : find_library(&l)) || cufft.why[0]) return;
-    if (named && *named)
-        snprintf(cufft.why, sizeof cufft.why, "KEEL_CUFFT=%.128s cannot be loaded", named);
-    else
-        snprintf(cufft.why, sizeof cufft.why, "libcufft.so" NOT_FOUND(".12, .11", "nvidia-cufft"));
+    load_vendor(&cufft);
 }
-
 const struct kl_cufft_api *kl_cufft_api(const char **why) {
-    pthread_once(&cufft.once, load_cufft);
-    if (!cufft.ok && why) *why = cufft.why;
-    return cufft.ok ? &cufft.api : NULL;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_cufft);
+    return api_of(&cufft, why);
 }
 
 /* ---- communication ---- */
 
-static struct {
-    pthread_once_t once;
-    struct kl_nccl_api api;
-    bool ok;
-    char why[WHY_BYTES];
-} nccl = {.once = PTHREAD_ONCE_INIT};
-
-static bool try_nccl(const char *file) {
-    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (!library) return false;
-    const char *lacks =
-        bind(library, nccl_symbols, sizeof nccl_symbols / sizeof *nccl_symbols, &nccl.api);
+static struct kl_nccl_api nccl_api;
+static bool is_old_nccl(char *text, size_t room) {
     int version = 0;
-    if (!lacks && !nccl.api.GetVersion(&version) && version >= KL_NCCL_CONFIG_VERSION)
-        return nccl.ok = true;
-    snprintf(nccl.why, sizeof nccl.why, "%.128s has no %s: NCCL 2.18.3 or later is needed", file,
-             lacks ? lacks : "configuration of that version");
-    dlclose(library);
-    return false;
+    if (!nccl_api.GetVersion(&version) && version >= KL_NCCL_CONFIG_VERSION) return false;
+    snprintf(text, room, "is older than NCCL 2.18.3, which is needed");
+    return true;
 }
-
+static struct vendor nccl = {.library = {{"libnccl.so.2", "libnccl.so"}, try_vendor},
+                             .variable = "KEEL_NCCL",
+                             SYMBOLS(nccl_symbols),
+                             .api = &nccl_api,
+                             .needs = "NCCL 2.18.3",
+                             .missing = "libnccl.so" NOT_FOUND(".2", "nvidia-nccl-cu13"),
+                             .too_old = is_old_nccl};
 static void load_nccl(void) {
-    const char *named = getenv("KEEL_NCCL");
     /* All ways of exchanging are connected when a communicator is made: a way that is connected at
      * its first use waits for the other processes then. */
     (void)setenv("NCCL_RUNTIME_CONNECT", "0", 0);
-    const struct library l = {{"libnccl.so.2", "libnccl.so"}, try_nccl};
-    if ((named && *named ? try_nccl(named) : find_library(&l)) || nccl.why[0]) return;
-    if (named && *named)
-        snprintf(nccl.why, sizeof nccl.why, "KEEL_NCCL=%.128s cannot be loaded", named);
-    else
-        snprintf(nccl.why, sizeof nccl.why, "libnccl.so" NOT_FOUND(".2", "nvidia-nccl-cu13"));
+    load_vendor(&nccl);
 }
-
 const struct kl_nccl_api *kl_nccl_api(const char **why) {
-    pthread_once(&nccl.once, load_nccl);
-    if (!nccl.ok && why) *why = nccl.why;
-    return nccl.ok ? &nccl.api : NULL;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_nccl);
+    return api_of(&nccl, why);
 }
