@@ -358,8 +358,8 @@ struct vendor {
     void *api;           /* the table that is filled */
     const char *needs;   /* the least version, in words */
     const char *missing; /* what is said when no file is found */
-    /* Whether the version is too old; what goes behind the name of the file then. NULL: what has
-     * the symbols will do. */
+    /* Whether the version is too old, and what the message then says of the file. NULL: any version
+     * that has the symbols is taken. */
     bool (*too_old)(char *text, size_t room);
     bool ok;
     char why[WHY_BYTES];
