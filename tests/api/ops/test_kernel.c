@@ -1,6 +1,6 @@
 /* test_kernel.c - custom kernels in the common dialect, through the public API, on a real
- * device (KEEL_TEST_GPU: opencl unless set; cuda, metal): what they compute, the errors that they raise,
- * and memory. */
+ * device (KEEL_TEST_GPU: opencl unless set; cuda, metal): results, the errors that they raise, and
+ * memory. */
 #include "kernel_support.h"
 
 #include "backend/gpu/driver.h"
