@@ -16,6 +16,7 @@ uint16_t x_bf16[N], y_bf16[N], x_f16[N];
 int8_t x_i8[N], y_i8[N];
 int32_t x_i32[N], y_i32[N];
 float matrix[OUTPUTS * DEPTH], scales[OUTPUTS * DEPTH / GROUP], biases[OUTPUTS * DEPTH / GROUP];
+uint16_t matrix_bf16[OUTPUTS * DEPTH];
 uint16_t scales_bf16[OUTPUTS * DEPTH / GROUP], biases_bf16[OUTPUTS * DEPTH / GROUP];
 uint32_t packed[OUTPUTS * DEPTH / 4];
 
@@ -42,7 +43,10 @@ static void fill(void) {
         x_i8[i] = (int8_t)(state >> 24), y_i8[i] = (int8_t)(state >> 16);
         x_i32[i] = (int32_t)state, y_i32[i] = (int32_t)(state >> 20) + 1;
     }
-    for (int i = 0; i < OUTPUTS * DEPTH; i++) matrix[i] = x_f32[i * 7 % N];
+    for (int i = 0; i < OUTPUTS * DEPTH; i++) {
+        matrix[i] = x_f32[i * 7 % N];
+        matrix_bf16[i] = upper_half(matrix[i]);
+    }
     for (int i = 0; i < OUTPUTS * DEPTH / GROUP; i++) {
         scales[i] = above[i] / 8, biases[i] = -above[i];
         scales_bf16[i] = upper_half(scales[i]), biases_bf16[i] = upper_half(biases[i]);
@@ -117,6 +121,11 @@ static mlx_array transposed(mlx_array a) {
 }
 KEEL(vector, array(x_f32, 1, DEPTH, MLX_FLOAT32),
      transposed(array(matrix, OUTPUTS, DEPTH, MLX_FLOAT32)), mlx_matmul(&r, x, y, cpu))
+
+KEEL(vector_bf16, array(x_bf16, 1, DEPTH, MLX_BFLOAT16),
+     transposed(array(matrix_bf16, OUTPUTS, DEPTH, MLX_BFLOAT16)), mlx_matmul(&r, x, y, cpu))
+KEEL(vector_rows_bf16, array(x_bf16, 1, DEPTH, MLX_BFLOAT16),
+     array(matrix_bf16, DEPTH, OUTPUTS, MLX_BFLOAT16), mlx_matmul(&r, x, y, cpu))
 
 void keel_five(void) {
     mlx_array x = LONG(x_f32, FLOAT32), y = LONG(y_f32, FLOAT32), r = mlx_array_new(),

@@ -41,6 +41,8 @@ enum { N = 1 << 18, ROWS = 256, LENGTH = 1024, SIDE = 96, DEPTH = 2048, OUTPUTS 
     CASE(matmul_bf16, "product 96^3, bfloat16", 16, SIDE *SIDE *SIDE)              \
     CASE(matmul_f64, "product 96^3, float64", 64, SIDE *SIDE *SIDE)                \
     CASE(vector, "a vector by a transposed matrix, float32", 32, OUTPUTS *DEPTH)   \
+    CASE(vector_bf16, "the same of bfloat16", 16, OUTPUTS *DEPTH)                  \
+    CASE(vector_rows_bf16, "a vector by a matrix, bfloat16", 16, OUTPUTS *DEPTH)   \
     CASE(packed4, "a row by packed numbers, 4 bits", 32, OUTPUTS *DEPTH)           \
     CASE(packed4_bf16, "the same of bfloat16", 16, OUTPUTS *DEPTH)                 \
     CASE(packed8, "a row by packed numbers, 8 bits", 32, OUTPUTS *DEPTH)           \
@@ -59,6 +61,7 @@ extern int32_t x_i32[N], y_i32[N];
 /* OUTPUTS rows of DEPTH numbers, and their scales and biases by groups. */
 extern float matrix[OUTPUTS * DEPTH], scales[OUTPUTS * DEPTH / GROUP],
     biases[OUTPUTS * DEPTH / GROUP];
+extern uint16_t matrix_bf16[OUTPUTS * DEPTH];
 extern uint16_t scales_bf16[OUTPUTS * DEPTH / GROUP], biases_bf16[OUTPUTS * DEPTH / GROUP];
 extern uint32_t packed[OUTPUTS * DEPTH / 4];
 extern double out[N];

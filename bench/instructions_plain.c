@@ -163,6 +163,20 @@ void PLAIN(vector)(void) {
         ((float *)(void *)out)[j] = sum;
     }
 }
+void PLAIN(vector_bf16)(void) {
+    for (int j = 0; j < OUTPUTS; j++) {
+        float sum = 0;
+        for (int k = 0; k < DEPTH; k++) sum += bf16(x_bf16[k]) * bf16(matrix_bf16[j * DEPTH + k]);
+        ((uint16_t *)(void *)out)[j] = to_bf16(sum);
+    }
+}
+void PLAIN(vector_rows_bf16)(void) {
+    float sum[OUTPUTS] = {0};
+    for (int k = 0; k < DEPTH; k++)
+        for (int j = 0; j < OUTPUTS; j++)
+            sum[j] += bf16(x_bf16[k]) * bf16(matrix_bf16[k * OUTPUTS + j]);
+    for (int j = 0; j < OUTPUTS; j++) ((uint16_t *)(void *)out)[j] = to_bf16(sum[j]);
+}
 
 /* A number is scale * code + bias; codes lie in words from the low bits on. */
 #define PACKED(name, bits, value, scale, bias)                                          \

@@ -16,15 +16,15 @@ enum {
     MOST = 128,  /* rows, and columns, of a task */
     TASKS = 16,
     TASK_FROM = 1 << 19, /* the fewest multiply-adds of a task that is made for more threads */
-    WORTH_FROM = 16,     /* rows, and columns: of fewer, tiles would be empty in part */
+    WORTH_FROM = LINES,  /* rows, and columns: fewer are multiplied by BFDOT */
 };
 
-/* LINES lines that are contiguous along k, two steps. */
-static void pack_along(const uint16_t *from, int64_t line, uint16_t *to) {
+/* LINES lines that are contiguous along k, two steps from k on. */
+static void pack_along(const uint16_t *const *line, int64_t k, uint16_t *to) {
 #pragma GCC unroll 4
     for (int p = 0; p < LINES / 2; p++) {
-        const uint64x2_t a = vreinterpretq_u64_u16(vld1q_u16(from + 2 * p * line)),
-                         b = vreinterpretq_u64_u16(vld1q_u16(from + (2 * p + 1) * line));
+        const uint64x2_t a = vreinterpretq_u64_u16(vld1q_u16(line[2 * p] + k)),
+                         b = vreinterpretq_u64_u16(vld1q_u16(line[2 * p + 1] + k));
         vst1q_u16(to + 8 * p, vreinterpretq_u16_u64(vzip1q_u64(a, b)));
         vst1q_u16(to + LINES * STEP + 8 * p, vreinterpretq_u16_u64(vzip2q_u64(a, b)));
     }
@@ -45,18 +45,20 @@ static void pack_across(const uint16_t *from, int64_t step, uint16_t *to) {
     }
 }
 
-/* Packs `lines` lines of `depth` elements along k into panels of LINES lines by whole steps; what
- * is missing is 0. */
+/* Packs `lines` lines of `depth` elements along k into panels of LINES lines by whole steps. After
+ * the last element comes 0, and after the last line what may be any number, since the elements that
+ * it would give are not stored. */
 static void pack(const uint16_t *from, int64_t line, int64_t step, int64_t lines, int64_t depth,
                  uint16_t *to) {
     const int64_t whole = kl_round_up(depth, STEP);
     for (int64_t l = 0; l < lines; l += LINES, to += LINES * whole) {
         const uint16_t *first = from + l * line;
         const bool full = l + LINES <= lines;
+        const uint16_t *each[LINES];
         int64_t k = 0;
-        if (full && step == 1)
-            for (; k + 2 * STEP <= depth; k += 2 * STEP)
-                pack_along(first + k, line, to + k * LINES);
+        for (int i = 0; i < LINES; i++) each[i] = first + kl_min64(i, lines - l - 1) * line;
+        if (step == 1)
+            for (; k + 2 * STEP <= depth; k += 2 * STEP) pack_along(each, k, to + k * LINES);
         else if (full && line == 1)
             for (; k + STEP <= depth; k += STEP)
                 pack_across(first + k * step, step, to + k * LINES);

@@ -1,14 +1,15 @@
 /* matmul.c - MATMUL: in = {a (..., m, k), b (..., k, n)} with the same leading axes; out (..., m,
  * n). Shape and dtype alone decide how it is computed. With few rows (or few columns: then the
- * product is computed transposed) the matrix is read once, in place (matvec.inc). Larger products
- * of floats use packed operands (gemm.c), those of complex64 plain loops (matmul.inc). Where the
- * CPU has tile registers, bfloat16 and large products of float32 and float16 use them (gemm_amx.c).
- * 16-bit floats are added up in float32 and rounded once. The bits depend neither on strides nor on
- * threads. */
+ * product is computed transposed) the matrix is read once, in place (matvec.inc; bfloat16 by BFDOT,
+ * dots_neon_bf16.h). Larger products of floats use packed operands (gemm.c), those of complex64
+ * plain loops (matmul.inc). Where the CPU has tile registers, bfloat16 and large products of
+ * float32 and float16 use them (gemm_amx.c). 16-bit floats are added up in float32 and rounded
+ * once. The bits depend neither on strides nor on threads. */
 #include "backend/cpu/product/matmul.h"
 
 #include "backend/cpu/math/complex.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/product/dots_neon_bf16.h"
 #include "backend/cpu/product/matvec.h"
 #include "backend/cpu/product/products.h"
 #include "backend/cpu/operand/patch.h"
@@ -184,21 +185,35 @@ static void turn_columns(const struct kl_product *j, int64_t offset, int64_t col
     kl_cpu_transpose(item, to, j->k * item, kl_element(j->b, offset), j->b_row * item, j->k, cols);
 }
 
-/* A row of a, which has any strides, in the compute type. */
+/* Whether BFDOT multiplies few rows, which it takes as bfloat16. */
+static bool by_bfdot(const struct kl_product *j) {
+    return kl_bfdot_there() && kl_cpu_uses_bf16() && j->l->out->dtype == KL_BF16 &&
+           j->a->dtype == KL_BF16 && j->b->dtype == KL_BF16;
+}
+/* The type of the rows that are multiplied by the matrix. */
+static enum kl_dtype type_of_rows(const struct kl_product *j) {
+    return by_bfdot(j) ? KL_BF16 : j->type;
+}
+
+/* A row of a, which has any strides, in that type. */
 static void row_as_computed(const struct kl_product *j, int64_t offset, char *to) {
     const int item = (int)kl_dtype_size(j->a->dtype);
+    const enum kl_dtype type = type_of_rows(j);
+    const int64_t bytes = (int64_t)kl_dtype_size(type);
     union kl_tile raw;
     for (int64_t k = 0; k < j->k; k += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, j->k - k);
         kl_copy_run(item, n, raw.bytes, item, kl_element(j->a, offset + k * j->a_col),
                     j->a_col * item);
-        kl_convert(j->type, to + k * j->bytes, j->a->dtype, raw.bytes, n);
+        kl_convert(type, to + k * bytes, j->a->dtype, raw.bytes, n);
     }
 }
 
-/* The rows of a, in the compute type, one after another. */
+/* The rows of a, in that type, one after another. */
 static void rows_as_computed(const struct kl_product *j, int64_t offset, int64_t m, char *to) {
-    const int64_t item = (int64_t)kl_dtype_size(j->a->dtype), line = j->k * j->bytes;
+    const enum kl_dtype type = type_of_rows(j);
+    const int64_t item = (int64_t)kl_dtype_size(j->a->dtype), bytes = (int64_t)kl_dtype_size(type),
+                  line = j->k * bytes;
     enum { PART = KL_TILE / 2 };
     if (j->a_row != 1 || j->a_col == 1 || m > NARROW) {
         for (int64_t i = 0; i < m; i++) row_as_computed(j, offset + i * j->a_row, to + i * line);
@@ -210,8 +225,7 @@ static void rows_as_computed(const struct kl_product *j, int64_t offset, int64_t
         kl_cpu_transpose((int)item, turned, n * item, kl_element(j->a, offset + k * j->a_col),
                          j->a_col * item, n, m);
         for (int64_t i = 0; i < m; i++)
-            kl_convert(j->type, to + i * line + k * j->bytes, j->a->dtype, turned + i * n * item,
-                       n);
+            kl_convert(type, to + i * line + k * bytes, j->a->dtype, turned + i * n * item, n);
     }
 }
 
@@ -222,8 +236,10 @@ static void vector_task(void *arg, int64_t task) {
     bool dots = narrow || (j->b_row == 1 && j->b_col != 1);
     bool in_place = !narrow && (j->b_row == 1 || j->b_col == 1);
     int item = (int)kl_dtype_size(j->b->dtype);
-    bool a_in_place = j->a->dtype == j->type && j->a_col == 1;
-    size_t rows_bytes = a_in_place ? 0 : (size_t)kl_round_up(p.m * j->k * j->bytes, 64);
+    const enum kl_dtype type = type_of_rows(j);
+    bool a_in_place = j->a->dtype == type && j->a_col == 1;
+    size_t rows_bytes =
+        a_in_place ? 0 : (size_t)kl_round_up(p.m * j->k * (int64_t)kl_dtype_size(type), 64);
     size_t out_bytes = (size_t)kl_round_up(p.m * p.n * j->bytes, 64);
     char *room = kl_malloc(rows_bytes + out_bytes + (in_place ? 0 : (size_t)(j->k * p.n * item)));
     if (!room) {
@@ -240,8 +256,12 @@ static void vector_task(void *arg, int64_t task) {
     }
     if (!a_in_place) rows_as_computed(j, p.a, p.m, rows);
     const char *a = a_in_place ? kl_element(j->a, p.a) : rows;
-    kl_cpu_few_rows(dots, j->b->dtype, p.m, j->k, p.n, a, a_in_place ? j->a_row : j->k, b, line,
-                    out, p.n);
+    const int64_t a_line = a_in_place ? j->a_row : j->k;
+    if (by_bfdot(j))
+        kl_bfdot_rows(dots, p.m, j->k, p.n, (const uint16_t *)a, a_line, (const uint16_t *)b, line,
+                      (float *)out, p.n);
+    else
+        kl_cpu_few_rows(dots, j->b->dtype, p.m, j->k, p.n, a, a_line, b, line, out, p.n);
     for (int64_t i = 0; i < p.m; i++) kl_store_row(j, &p, i, 0, p.n, out + i * p.n * j->bytes);
     kl_free(room);
 }
@@ -250,9 +270,16 @@ static void vector_task(void *arg, int64_t task) {
  * rows are read from end to end ---- */
 struct row_product {
     const struct kl_product *j;
-    const char *a; /* one row, in the compute type */
-    char *sums;    /* [KL_MATVEC_PHASES][j->n] */
+    const char *a; /* one row */
+    char *sums;    /* [phases][j->n] */
 };
+static void bfdot_phase_task(void *arg, int64_t phase) {
+    const struct row_product *s = arg;
+    const struct kl_product *j = s->j;
+    kl_bfdot_phase(j->k - 2 * phase, j->n, (const uint16_t *)s->a + 2 * phase,
+                   (const uint16_t *)kl_element(j->b, 2 * phase * j->b_row), j->b_row,
+                   (float *)s->sums + phase * j->n);
+}
 static void phase_task(void *arg, int64_t phase) {
     const struct row_product *s = arg;
     const struct kl_product *j = s->j;
@@ -260,8 +287,9 @@ static void phase_task(void *arg, int64_t phase) {
                  kl_element(j->b, phase * j->b_row), j->b_row, s->sums + phase * j->n * j->bytes);
 }
 static bool row_by_phases(struct kl_product *j, const struct kl_launch *l) {
-    const bool a_in_place = j->a->dtype == j->type && j->a_col == 1;
-    const int64_t sums = KL_MATVEC_PHASES * j->n * j->bytes;
+    const bool bfdot = by_bfdot(j), a_in_place = j->a->dtype == type_of_rows(j) && j->a_col == 1;
+    const int64_t phases = bfdot ? KL_BFDOT_PHASES : KL_MATVEC_PHASES,
+                  sums = phases * j->n * j->bytes;
     struct kl_scratch room;
     if (j->m != 1 || j->batches != 1 || j->b_col != 1 || j->n % KL_MATVEC_COLS != 0 ||
         j->k < KL_MATVEC_PHASES || j->n * j->k < PHASES_FROM || sums > MOST_PHASES)
@@ -275,8 +303,11 @@ static bool row_by_phases(struct kl_product *j, const struct kl_launch *l) {
         s.a = kl_element(j->a, 0);
     else
         row_as_computed(j, 0, room.ptr + sums);
-    kl_run_tasks(l, KL_MATVEC_PHASES, phase_task, &s);
-    kl_cpu_join_phases(j->type, s.sums, j->n);
+    kl_run_tasks(l, phases, bfdot ? bfdot_phase_task : phase_task, &s);
+    if (bfdot)
+        kl_bfdot_join((float *)s.sums, j->n);
+    else
+        kl_cpu_join_phases(j->type, s.sums, j->n);
     struct kl_place first = {.n = j->n};
     kl_store_row(j, &first, 0, 0, j->n, s.sums);
     kl_scratch_give(&room);

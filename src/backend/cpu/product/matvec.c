@@ -12,7 +12,7 @@
 enum {
     PHASES = KL_MATVEC_PHASES,
     MOST_ROWS = 4,
-    GROUP = KL_VECTOR == 16 ? 4 : 8,
+    GROUP = KL_REGISTERS == 16 && KL_VECTOR == 16 ? 4 : 8,
     /* Bytes of partial sums: rows are read 4 KB at a time, and the sums stay in L2. */
     SUMS_BYTES = 64 << 10
 };

@@ -1,8 +1,9 @@
 /* test_tiles_avx512.c - products of bfloat16 by vdpbf16ps: the tile alone, and MATMUL in the
- * variant bf16, which on ARM has BFMMLA (test_tiles_neon_bf16.c). Left out where the CPU has no
- * such instruction. */
+ * variant bf16, which on ARM has BFMMLA (test_tiles_neon_bf16.c), and BFDOT for few rows. Left out
+ * where the CPU has no such instruction. */
 #include "backend/cpu/kernel_support.h"
 
+#include "backend/cpu/product/dots_neon_bf16.h"
 #include "backend/cpu/product/tiles_avx512.h"
 #include "base/number/half.h"
 
@@ -69,8 +70,11 @@ static void squares(void **state) {
 /* Products with odd sizes and any layout: near the exact product, and with the same bits in every
  * layout, for any order of tasks, and for one product alone and in a batch. */
 static void products(void **state) {
-    static const int sizes[][3] = {{48, 1, 48},    {49, 33, 65},    {64, 100, 50},
-                                   {97, 1030, 70}, {300, 701, 301}, {256, 512, 320}};
+    static const int sizes[][3] = {{48, 1, 48},     {49, 33, 65},    {64, 100, 50}, {97, 1030, 70},
+                                   {300, 701, 301}, {256, 512, 320}, {1, 300, 333}, {1, 529, 4096},
+                                   {2, 31, 1003},   {3, 65, 66},     {4, 1031, 70}, {5, 64, 1300},
+                                   {7, 1, 100},     {90, 1500, 1},   {70, 77, 6},   {8, 3000, 13},
+                                   {1, 2, 90},      {15, 700, 130}};
     const int bf16 = variant();
     if (bf16 < 0) return;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -149,8 +153,37 @@ static void special_values(void **state) {
     assert_int_equal(c[0], 0x007f);
 }
 
+/* The same for few rows by BFDOT, whose sums of products also lose denormal numbers. */
+static void special_values_in_few_rows(void **state) {
+    enum { M = 4, N = 80 };
+    const int bf16 = variant();
+    if (bf16 < 0 || !kl_bfdot_there()) return;
+    static uint16_t a[M * N], b[N * N], c[M * N];
+    for (int i = 0; i < N * N; i++) b[i] = i / N == i % N ? 0x3f80 : 0;
+    a[0] = 0x007f;
+    a[N + 1] = 0x7f80;
+    a[2 * N + 2] = 0x7fc0;
+    a[3 * N + 3] = 0x0080;
+    kl_cpu_use_variant(bf16);
+    for (int across = 0; across < 2; across++) {
+        struct operand x, y, z;
+        dense(&x, a, KL_BF16, DIMS(M, N));
+        strided_operand(&y, b, KL_BF16, DIMS(N, N), across ? STRIDES(1, N) : STRIDES(N, 1));
+        RUN(KL_OP_MATMUL, NULL, dense(&z, c, KL_BF16, DIMS(M, N)), IN(&x, &y), true);
+        assert_int_equal(c[0], 0);
+        assert_int_equal(c[N + 1], 0x7f80);
+        for (int i = 0; i < N; i++) {
+            if (i != 1) assert_true(isnan(kl_bf16_to_f32(c[N + i])));
+            assert_true(isnan(kl_bf16_to_f32(c[2 * N + i])));
+            assert_int_equal(c[3 * N + i], i == 3 ? 0x0080 : 0);
+        }
+    }
+    kl_cpu_use_variant(-1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(squares), cmocka_unit_test(products),
-                                       cmocka_unit_test(special_values)};
+                                       cmocka_unit_test(special_values),
+                                       cmocka_unit_test(special_values_in_few_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
