@@ -182,6 +182,30 @@ void kl_kernel_add_users(struct kl_kernel_generator *g, const char *what, const 
     kl_kernel_add(&g->text, "#line 1 \"%s%s\"\n%s\n%s", g->k->name, what, body, own_lines);
 }
 
+void kl_kernel_add_names(struct kl_kernel_generator *g, const char *const *types, const char *shape,
+                         const char *strides) {
+    struct kl_kernel_text *t = &g->text;
+    for (size_t i = 0; i < g->use->n_templates; i++) {
+        const struct kl_kernel_template *p = &g->use->templates[i];
+        if (p->kind == KL_TEMPLATE_DTYPE)
+            kl_kernel_add(t, "    using %s = %s;\n", p->name, types[p->value]);
+        else if (p->kind == KL_TEMPLATE_BOOL)
+            kl_kernel_add(t, "    constexpr bool %s = %s;\n", p->name, p->value ? "true" : "false");
+        else
+            kl_kernel_add(t, "    constexpr int %s = %d;\n", p->name, p->value);
+    }
+    for (int i = 0; i < g->n_args; i++) {
+        const char *name = g->args[i].name;
+        if (g->args[i].described)
+            kl_kernel_add(t,
+                          "    %s%s_shape = keel_p.keel_shape_%d;\n"
+                          "    %s%s_strides = keel_p.keel_strides_%d;\n"
+                          "    constexpr int %s_ndim = %d;\n    const int64_t %s_size = "
+                          "keel_p.keel_size_%d;\n",
+                          shape, name, i, strides, name, i, name, g->args[i].ndim, name, i);
+    }
+}
+
 static void common_source(struct kl_kernel_generator *g) {
     struct kl_kernel_text *t = &g->text;
     const struct kl_kernel *k = g->k;
@@ -293,25 +317,7 @@ static void cuda_source(struct kl_kernel_generator *g) {
            "#endif\n"
            "    if (keel_p.keel_guard_at >= 0 && keel_guard[keel_p.keel_guard_at] != 0xffffffffu) "
            "return;\n");
-    for (size_t i = 0; i < g->use->n_templates; i++) {
-        const struct kl_kernel_template *p = &g->use->templates[i];
-        if (p->kind == KL_TEMPLATE_DTYPE)
-            kl_kernel_add(t, "    using %s = %s;\n", p->name, cuda_types[p->value]);
-        else if (p->kind == KL_TEMPLATE_BOOL)
-            kl_kernel_add(t, "    constexpr bool %s = %s;\n", p->name, p->value ? "true" : "false");
-        else
-            kl_kernel_add(t, "    constexpr int %s = %d;\n", p->name, p->value);
-    }
-    for (int i = 0; i < g->n_args; i++) {
-        const char *name = g->args[i].name;
-        if (g->args[i].described)
-            kl_kernel_add(t,
-                          "    const auto &%s_shape = keel_p.keel_shape_%d;\n"
-                          "    const auto &%s_strides = keel_p.keel_strides_%d;\n"
-                          "    constexpr int %s_ndim = %d;\n    const int64_t %s_size = "
-                          "keel_p.keel_size_%d;\n",
-                          name, i, name, i, name, g->args[i].ndim, name, i);
-    }
+    kl_kernel_add_names(g, cuda_types, "const auto &", "const auto &");
     kl_kernel_add_users(g, "", k->source);
     kl_kernel_add(t, "}\n");
 }

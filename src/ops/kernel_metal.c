@@ -73,28 +73,9 @@ static void add_parameters(struct kl_kernel_generator *g) {
                   g->n_args, g->n_args + 1);
 }
 
-/* The names of the body, in addition to those of the arrays. */
 static void add_names(struct kl_kernel_generator *g) {
     struct kl_kernel_text *t = &g->text;
-    for (size_t i = 0; i < g->use->n_templates; i++) {
-        const struct kl_kernel_template *p = &g->use->templates[i];
-        if (p->kind == KL_TEMPLATE_DTYPE)
-            kl_kernel_add(t, "    typedef %s %s;\n", types[p->value], p->name);
-        else if (p->kind == KL_TEMPLATE_BOOL)
-            kl_kernel_add(t, "    constexpr bool %s = %s;\n", p->name, p->value ? "true" : "false");
-        else
-            kl_kernel_add(t, "    constexpr int %s = %d;\n", p->name, p->value);
-    }
-    for (int i = 0; i < g->n_args; i++) {
-        const char *name = g->args[i].name;
-        if (g->args[i].described)
-            kl_kernel_add(t,
-                          "    constant const int *%s_shape = keel_p.keel_shape_%d;\n"
-                          "    constant const int64_t *%s_strides = keel_p.keel_strides_%d;\n"
-                          "    constexpr int %s_ndim = %d;\n"
-                          "    const int64_t %s_size = keel_p.keel_size_%d;\n",
-                          name, i, name, i, name, g->args[i].ndim, name, i);
-    }
+    kl_kernel_add_names(g, types, "constant const int *", "constant const int64_t *");
     if (kl_kernel_speaks_of(g->k, "threads_per_grid") || kl_kernel_speaks_of(g->k, "grid_size"))
         kl_kernel_add(t, "    uint3 threads_per_grid;\n"
                          "    for (int d = 0; d < 3; d++) threads_per_grid[d] = "

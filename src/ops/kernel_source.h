@@ -29,6 +29,11 @@ __attribute__((format(printf, 2, 3))) void kl_kernel_add(struct kl_kernel_text *
                                                          ...);
 /* The struct of base/op/kernel_desc.h, with these names of types. */
 void kl_kernel_add_block(struct kl_kernel_generator *g, const char *i64, const char *i32);
+/* The names that a body in C++ has in addition to those of the arrays: template arguments, with
+ * these names of dtypes, and of each array whose shape is asked for that, strides, number of axes
+ * and size. shape, strides: how they are declared. */
+void kl_kernel_add_names(struct kl_kernel_generator *g, const char *const *types, const char *shape,
+                         const char *strides);
 /* A text of the user with #line, so that messages have the line numbers of that text. */
 void kl_kernel_add_users(struct kl_kernel_generator *g, const char *what, const char *body);
 /* Whether the source or the header has the word in it. */
