@@ -85,6 +85,13 @@ first=$!
     variant CAUSE_AT_LAUNCH_ALONE 'invalid end state' -O0 exchange
     variant ASKS_FOR_EVER 'invalid end state' -O0 exchange -DCHECK
     variant BEGINS_AT_ONCE 'assertion violated' -O0 exchange -DCHECK -DN=2 -DK=3
+    correct gates -O1 gates -DK=1
+    correct 'gates, three exchanges' -O1 gates -DLANES_ALONE -DK=3
+    variant NO_GATES 'invalid end state' -O0 gates -DK=1
+    variant STAYS_ARRIVED 'invalid end state' -O0 gates -DK=1
+    variant LEAVES_OPEN 'invalid end state' -O0 gates -DK=1
+    variant ARRIVES_MEANWHILE 'invalid end state' -O0 gates -DK=1
+    variant WITHDRAWS_BLINDLY 'assertion violated' -O0 gates -DK=1
     variant APPEND_WITHOUT_COMMIT_LOCK 'invalid end state' -O1 protocol
     variant UNSUBMITTED_IS_PROVED 'assertion violated (complete' -O0 settlement
     variant CONSUMER_FIRST 'assertion violated (f==' -O0 settlement
