@@ -1,5 +1,5 @@
-/* convolution.h - what convolution.c, which cuts a convolution into tasks, and convolution_task.c,
- * which computes one, share. */
+/* convolution.h - what the files share that cut a convolution into tasks (convolution.c), pack its
+ * kernel (convolution_pack.c) and compute a task (convolution_task.c). */
 #pragma once
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/operand/scratch.h"
@@ -69,14 +69,24 @@ static inline int64_t kl_convolution_positions(const struct kl_convolution *v) {
     return n;
 }
 
-/* ---- convolution_task.c ---- */
-/* The parts into which kernel and channels are cut. */
+/* ---- convolution_pack.c ---- */
+/* The parts into which kernel and channels are cut, and one of them. */
 int64_t kl_convolution_parts(const struct kl_convolution *v);
+struct kl_convolution_part kl_convolution_part_of(const struct kl_convolution *v, int64_t index);
 /* Where element `tap` of a part is in w. */
 int64_t kl_convolution_tap(const struct kl_convolution *v, const struct kl_convolution_part *p,
                            int64_t tap);
+/* Copies n elements of an operand, which are `step` apart, to the compute type. */
+void kl_convolution_take_run(const struct kl_convolution *v, const struct kl_arg *arg,
+                             int64_t offset, int64_t step, int64_t n, char *to);
+/* Packs output channels [col, col + panel) of a group, as far as there are, for one part: for each
+ * element of the kernel and each channel one row. raw has room for a panel of v->channels rows. */
+void kl_convolution_pack_panel(const struct kl_convolution *v, const struct kl_convolution_part *p,
+                               int64_t group, int64_t col, char *to, char *raw);
 /* Elements of the packed kernel of one group. */
 int64_t kl_convolution_packed(const struct kl_convolution *v);
-/* Tasks of kl_run_tasks, with v the convolution: pack one panel of w; compute one block. */
+/* A task of kl_run_tasks, with v the convolution: packs one panel of w. */
 void kl_convolution_pack(void *v, int64_t task);
+/* ---- convolution_task.c ---- */
+/* The same: computes one block. */
 void kl_convolution_task(void *v, int64_t task);

@@ -1,4 +1,4 @@
-/* convolution_task.c - one task of a convolution: packs the kernel, copies what a block of output
+/* convolution_task.c - one task of a convolution: copies what a block of output
  * positions sees of x, and runs tiles over it. convolution.c cuts the work. */
 #include "backend/cpu/convolution/convolution.h"
 
@@ -67,120 +67,6 @@ static int tile_rows(const struct kl_convolution *v, int64_t left) {
     return left <= KL_TILE_FEW ? KL_TILE_FEW : v->rows;
 }
 
-/* ---- packing w ---- */
-
-int64_t kl_convolution_parts(const struct kl_convolution *v) {
-    int64_t n = v->channel_parts;
-    for (int i = 0; i < KL_CONVOLUTION_AXES; i++) n *= v->axis[i].parts;
-    return n;
-}
-
-static struct kl_convolution_part part_of(const struct kl_convolution *v, int64_t index) {
-    struct kl_convolution_part p;
-    for (int i = KL_CONVOLUTION_AXES - 1; i >= 0; i--) {
-        const struct kl_convolution_axis *a = &v->axis[i];
-        p.first[i] = index % a->parts * a->part;
-        p.n[i] = kl_min64(a->part, a->is.k - p.first[i]);
-        index /= a->parts;
-    }
-    p.channel = index * v->channels;
-    p.channels = kl_min64(v->channels, v->group_in - p.channel);
-    p.depth = p.channels * p.n[1] * p.n[2] * p.n[3];
-    return p;
-}
-
-int64_t kl_convolution_tap(const struct kl_convolution *v, const struct kl_convolution_part *p,
-                           int64_t tap) {
-    int64_t offset = 0;
-    for (int i = KL_CONVOLUTION_AXES - 1; i > 0; i--) {
-        const struct kl_convolution_axis *a = &v->axis[i];
-        const int64_t k = a->is.k_first + (p->first[i] + tap % p->n[i]) * a->is.k_step;
-        offset += a->w_first + k * a->w_step;
-        tap /= p->n[i];
-    }
-    return offset;
-}
-
-/* Copies n elements of an operand, which are `step` apart, to the compute type. */
-static void take_run(const struct kl_convolution *v, const struct kl_arg *arg, int64_t offset,
-                     int64_t step, int64_t n, char *to) {
-    const int item = (int)kl_dtype_size(arg->dtype);
-    const char *from = (const char *)arg->data + offset * item;
-    union kl_tile raw;
-    if (arg->dtype == v->type) {
-        kl_copy_run(item, n, to, item, from, step * item);
-        return;
-    }
-    for (int64_t at = 0; at < n; at += KL_TILE) {
-        int64_t some = kl_min64(KL_TILE, n - at);
-        const char *src = from + at * step * item;
-        if (step != 1) {
-            kl_copy_run(item, some, raw.bytes, item, src, step * item);
-            src = (const char *)raw.bytes;
-        }
-        kl_convert(v->type, to + at * v->bytes, arg->dtype, src, some);
-    }
-}
-
-/* Packs output channels [col, col + panel) of a group, as far as there are, for one part: for each
- * element of the kernel and each channel one row. raw has room for a panel of v->channels rows. */
-static void pack_panel(const struct kl_convolution *v, const struct kl_convolution_part *p,
-                       int64_t group, int64_t col, char *to, char *raw) {
-    const struct kl_arg *w = &v->l->in[1];
-    const bool f32 = v->type == KL_F32, converts = w->dtype != v->type;
-    const int64_t panel = kl_convolution_panel(v), width = kl_min64(panel, v->group_out - col);
-    const int64_t n_taps = p->n[1] * p->n[2] * p->n[3];
-    for (int64_t tap = 0; tap < n_taps; tap++, to += p->channels * panel * v->bytes) {
-        int64_t offset = kl_convolution_tap(v, p, tap) + (group * v->group_out + col) * v->w_out +
-                         p->channel * v->w_channel;
-        const char *from = (const char *)w->data + offset * v->bytes;
-        if (!converts && v->w_out == 1) {
-            (f32 ? kl_spread_f32 : kl_spread_f64)(to, from, v->w_channel, width, p->channels, panel,
-                                                  0);
-        } else if (!converts && v->w_channel == 1) {
-            (f32 ? kl_panel_f32 : kl_panel_f64)(to, from, v->w_out, width, p->channels, panel);
-        } else {
-            for (int64_t o = 0; o < width; o++)
-                take_run(v, w, offset + o * v->w_out, v->w_channel, p->channels,
-                         raw + o * p->channels * v->bytes);
-            (f32 ? kl_panel_f32 : kl_panel_f64)(to, raw, p->channels, width, p->channels, panel);
-        }
-    }
-}
-
-/* Elements before part `index` of a group in the packed kernel. All parts have panels for the same
- * output channels. */
-static int64_t packed_before(const struct kl_convolution *v, int64_t index) {
-    int64_t rows = 0;
-    for (int64_t i = 0; i < index; i++) rows += part_of(v, i).depth;
-    return rows * kl_round_up(v->group_out, kl_convolution_panel(v));
-}
-
-int64_t kl_convolution_packed(const struct kl_convolution *v) {
-    int64_t depth = v->group_in;
-    for (int i = 1; i < KL_CONVOLUTION_AXES; i++) depth *= v->axis[i].is.k;
-    return depth * kl_round_up(v->group_out, kl_convolution_panel(v));
-}
-
-void kl_convolution_pack(void *arg, int64_t task) {
-    struct kl_convolution *v = arg;
-    const int64_t cols = kl_convolution_panel(v), panels = kl_ceil_div(v->group_out, cols);
-    const int64_t parts = kl_convolution_parts(v), panel = task % panels,
-                  index = task / panels % parts;
-    const int64_t group = task / panels / parts;
-    const struct kl_convolution_part p = part_of(v, index);
-    struct kl_scratch raw;
-    if (!kl_scratch_take(&raw, v->l, (size_t)(v->channels * cols * v->bytes) + KL_VECTOR)) {
-        atomic_store(&v->no_memory, true);
-        return;
-    }
-    char *to = v->packed + (group * kl_convolution_packed(v) + packed_before(v, index) +
-                            panel * cols * p.depth) *
-                               v->bytes;
-    pack_panel(v, &p, group, panel * cols, to, raw.ptr);
-    kl_scratch_give(&raw);
-}
-
 /* ---- one task ---- */
 
 struct block {
@@ -239,7 +125,8 @@ static void fill_line(const struct kl_convolution *v, const struct block *b,
         if (plain)
             copy_few(dst, from + source[s] * a->x_step * v->bytes, n * p->channels * v->bytes);
         else
-            take_run(v, x, offset + source[s] * a->x_step, v->x_channel, n * p->channels, dst);
+            kl_convolution_take_run(v, x, offset + source[s] * a->x_step, v->x_channel,
+                                    n * p->channels, dst);
         if (each > p->channels)
             memset(dst + p->channels * v->bytes, 0, (size_t)((each - p->channels) * v->bytes));
         s += n;
@@ -372,10 +259,11 @@ static void pack_depthwise(const struct kl_convolution *v, const struct kl_convo
     memset(to, 0, (size_t)(n * v->each * b->pitch * v->bytes));
     for (int64_t tap = 0; tap < n; tap++)
         for (int64_t i = 0; i < v->each; i++, to += b->pitch * v->bytes)
-            take_run(v, &v->l->in[1],
-                     kl_convolution_tap(v, p, tap) +
-                         (b->group * v->group_in + p->channel) * v->w_out + i * v->w_channel,
-                     v->w_out, p->channels, to);
+            kl_convolution_take_run(v, &v->l->in[1],
+                                    kl_convolution_tap(v, p, tap) +
+                                        (b->group * v->group_in + p->channel) * v->w_out +
+                                        i * v->w_channel,
+                                    v->w_out, p->channels, to);
 }
 
 /* w for few output channels: the elements of each, in the order in which positions read x. */
@@ -384,11 +272,11 @@ static void pack_dots(const struct kl_convolution *v, const struct kl_convolutio
     const int64_t n = p->n[1] * p->n[2] * p->n[3];
     for (int64_t o = 0; o < b->cols; o++)
         for (int64_t tap = 0; tap < n; tap++, to += p->channels * v->bytes)
-            take_run(v, &v->l->in[1],
-                     kl_convolution_tap(v, p, tap) +
-                         (b->group * v->group_out + b->col + o) * v->w_out +
-                         p->channel * v->w_channel,
-                     v->w_channel, p->channels, to);
+            kl_convolution_take_run(v, &v->l->in[1],
+                                    kl_convolution_tap(v, p, tap) +
+                                        (b->group * v->group_out + b->col + o) * v->w_out +
+                                        p->channel * v->w_channel,
+                                    v->w_channel, p->channels, to);
 }
 
 /* The room that a task needs, in bytes; with `room`, divides it. */
@@ -447,7 +335,7 @@ void kl_convolution_task(void *arg, int64_t task) {
     divide(v, &b, room.ptr);
     int64_t before = 0;
     for (int64_t i = 0, n = kl_convolution_parts(v); i < n; i++) {
-        struct kl_convolution_part p = part_of(v, i);
+        struct kl_convolution_part p = kl_convolution_part_of(v, i);
         if (v->depthwise) p.channels = b.cols;
         fill(v, &b, &p);
         find_runs(v, &b, &p);
@@ -467,7 +355,7 @@ void kl_convolution_task(void *arg, int64_t task) {
             const int64_t end = b.to;
             for (b.from = 0; b.from < end; b.from += cols) {
                 b.to = b.from + cols;
-                pack_panel(v, &p, b.group, b.col + b.from, b.own, b.raw);
+                kl_convolution_pack_panel(v, &p, b.group, b.col + b.from, b.own, b.raw);
                 add_part(v, &b, &p, b.own, i > 0);
             }
             b.from = 0;
