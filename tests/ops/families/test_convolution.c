@@ -206,6 +206,22 @@ static void few_outputs(void **state) {
     }
 }
 
+/* Channels that are groups, in lines of positions whose ends see padding. Their numbers are whole
+ * vectors, or leave a part of one. */
+static void channels_apart(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_F64, KL_F32, KL_BF16};
+    struct drawn d;
+    seed = 17;
+    for (int done = 0; done < 60;) {
+        if (!draw_shapes(&d, 26, 1)) continue;
+        d.p.groups = PICK(2, 5, 17, 32, 36, 64, 83, 300);
+        d.c = d.o = 1;
+        const int64_t work =
+            (int64_t)d.n * d.out[0] * d.out[1] * d.out[2] * d.k[0] * d.k[1] * d.k[2] * d.p.groups;
+        if (work < 1 << 19) check(&d, dtypes[done++ % 4]);
+    }
+}
+
 /* Weights with many channels on both sides, whose gradient is computed by products: of views of the
  * padded input where its padding is small and nothing has a stride, else of copies. */
 static void wide_weights(void **state) {
@@ -576,6 +592,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(golden),
                                        cmocka_unit_test(random_shapes),
                                        cmocka_unit_test(few_outputs),
+                                       cmocka_unit_test(channels_apart),
                                        cmocka_unit_test(wide_weights),
                                        cmocka_unit_test(parts),
                                        cmocka_unit_test(empty),

@@ -8,16 +8,16 @@
 #include "backend/cpu/convolution/convolution.h"
 
 enum {
-    DEPTH_BYTES = 2048,     /* of the terms that are added at a time, in every variant */
-    LEAST_CHANNELS = 64,    /* more channels than this may be taken in parts of it */
-    DEPTHWISE_BYTES = 1024, /* channels of a task, where each is a group, in bytes */
-    LONG_BYTES = 512,       /* the same for kernels of more than DEPTHWISE_TAPS elements */
-    LONG_TAPS = 256,        /* elements of such a kernel that are added at a time */
-    DEPTHWISE_TAPS = 64,    /* elements of a shorter kernel that are added at a time */
-    MOST_POSITIONS = 256,   /* output positions of a task */
-    MOST_COLS = 512,        /* output channels of a task */
-    MOST_WINDOW = 1 << 18,  /* bytes of x that a task copies at a time, if one tile needs less */
-    MOST_SHARED = 1 << 25,  /* bytes of w that are packed for all tasks; else each packs its part */
+    DEPTH_BYTES = 2048,    /* of the terms that are added at a time, in every variant */
+    LEAST_CHANNELS = 64,   /* more channels than this may be taken in parts of it */
+    LONG_BYTES = 512,      /* the same for kernels of more than DEPTHWISE_TAPS elements */
+    LONG_TAPS = 256,       /* elements of such a kernel that are added at a time */
+    DEPTHWISE_TAPS = 64,   /* elements of a shorter kernel that are added at a time */
+    MOST_POSITIONS = 256,  /* output positions of a task */
+    MOST_IN_PLACE = 4096,  /* the same where nothing is copied */
+    MOST_COLS = 512,       /* output channels of a task */
+    MOST_WINDOW = 1 << 18, /* bytes of x that a task copies at a time, if one tile needs less */
+    MOST_SHARED = 1 << 25, /* bytes of w that are packed for all tasks; else each packs its part */
     PARALLEL_FROM = 1 << 18, /* multiply-adds from which on several threads compute */
     MOST_DOTS = 8,           /* output channels of a group, each of which is summed up in lanes */
     TASKS = 16,              /* enough for the threads of most machines */
@@ -101,7 +101,8 @@ static void cut_positions(struct kl_convolution *v, int64_t positions) {
     }
     /* The groups of a depthwise one are tasks, too. The fewer blocks, the less is copied twice. */
     const int64_t groups = v->depthwise ? v->groups : 1;
-    int64_t most = kl_min64(MOST_POSITIONS, kl_ceil_div(positions * groups, TASKS));
+    int64_t most = kl_min64(v->in_place ? MOST_IN_PLACE : MOST_POSITIONS,
+                            kl_ceil_div(positions * groups, TASKS));
     for (int at = 0; at < KL_CONVOLUTION_AXES + 1;
          at++) { /* the tiled axis first, then from x to the batch */
         int i = at == 0 ? v->tiled : KL_CONVOLUTION_AXES - at;
@@ -112,7 +113,8 @@ static void cut_positions(struct kl_convolution *v, int64_t positions) {
             struct kl_convolution_axis before = *a;
             a->block = even_part(steps, n) * step;
             set_slots(a);
-            if (kl_convolution_positions(v) <= most && kl_convolution_window(v) <= MOST_WINDOW)
+            if (kl_convolution_positions(v) <= most &&
+                (v->in_place || kl_convolution_window(v) <= MOST_WINDOW))
                 break;
             *a = before;
         }
@@ -212,6 +214,14 @@ static void describe(struct kl_convolution *v) {
               v->group_in % KL_CONVOLUTION_LANES == 0;
 }
 
+/* Whether tasks read whole vectors of channels where x lies, and write where the output does. */
+static bool reads_in_place(const struct kl_convolution *v) {
+    const int64_t channels = v->l->out->dims[v->l->out->ndim - 1], lanes = KL_VECTOR / v->bytes,
+                  last = channels - (v->groups - 1) * v->group_in;
+    return v->depthwise && v->each == 1 && kl_convolution_parts(v) == 1 && v->x_channel == 1 &&
+           last >= lanes && v->l->in[0].dtype == v->type && v->l->out->dtype == v->type;
+}
+
 static int convolve(struct kl_convolution *v) {
     struct kl_launch *l = v->l;
     int64_t positions = 1, depth = v->group_in, step;
@@ -226,12 +236,13 @@ static int convolve(struct kl_convolution *v) {
         const int64_t lane = KL_VECTOR / v->bytes, channels = v->groups * v->each;
         /* A long kernel, such as that of a weight's gradient, has few positions. */
         const int64_t most =
-            (depth > DEPTHWISE_TAPS * v->each ? LONG_BYTES : DEPTHWISE_BYTES) / v->bytes;
+            (depth > DEPTHWISE_TAPS * v->each ? LONG_BYTES : KL_CONVOLUTION_SIDE_BYTES) / v->bytes;
         v->group_in = kl_min64(kl_round_up(even_part(channels, most), lane), channels);
         v->groups = kl_ceil_div(channels, v->group_in);
         v->group_out = v->group_in;
     }
     cut_depth(v);
+    v->in_place = reads_in_place(v);
     cut_positions(v, positions);
     v->cols = v->depthwise ? v->group_out : kl_min64(v->group_out, MOST_COLS);
     v->col_blocks = kl_ceil_div(v->group_out, v->cols);

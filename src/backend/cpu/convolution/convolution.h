@@ -8,8 +8,9 @@
 #include "base/op/phases.h"
 
 enum {
-    KL_CONVOLUTION_AXES = 4,  /* batch, and three spatial axes */
-    KL_CONVOLUTION_LANES = 16 /* partial sums of an output channel, where these are few */
+    KL_CONVOLUTION_AXES = 4,          /* batch, and three spatial axes */
+    KL_CONVOLUTION_SIDE_BYTES = 1024, /* channels of a task, where each is a group, in bytes */
+    KL_CONVOLUTION_LANES = 16         /* partial sums of an output channel, where these are few */
 };
 
 /* One of the axes batch, z, y, x: extents of x, of the output and of the kernel, and how positions
@@ -36,7 +37,8 @@ struct kl_convolution {
      * channels of several groups. */
     bool depthwise;
     int64_t each;
-    bool dots; /* output channels are few, and vectors run along the input channels (dots.h) */
+    bool in_place; /* each channel is a group, and tasks copy neither x nor results */
+    bool dots;     /* output channels are few, and vectors run along the input channels (dots.h) */
     int64_t groups, group_in, group_out; /* groups of tasks, and the channels of each */
     int64_t channels, channel_parts;     /* input channels in one part */
     int64_t x_channel, w_channel, w_out; /* strides */

@@ -11,13 +11,15 @@ struct window {
 #define T float
 #define LANES (KL_VECTOR / 4)
 #define NAME f32
-/* defines add_run_f32, direct_rows_f32, direct_f32, depthwise_f32 */
+/* defines add_run_f32, direct_rows_f32, direct_f32 */
 #include "backend/cpu/convolution/direct.inc"
 #define T double
 #define LANES (KL_VECTOR / 8)
 #define NAME f64
-/* defines add_run_f64, direct_rows_f64, direct_f64, depthwise_f64 */
+/* defines add_run_f64, direct_rows_f64, direct_f64 */
 #include "backend/cpu/convolution/direct.inc"
+
+#include "backend/cpu/convolution/depthwise.h"
 
 /* Lane `at` of a vector goes to lane 0 and so on: AT is a function of the lane. */
 #define FOUR(from, i) AT(from, i), AT(from + 1, i), AT(from + 2, i), AT(from + 3, i)
@@ -43,13 +45,11 @@ struct window {
 #include "backend/cpu/convolution/groups.inc"
 #endif
 
-/* One position of channels side by side. */
+/* One position of groups side by side. */
 typedef void side_fn(const struct window *w, int64_t n, const void *a, const void *b, void *c,
                      bool add);
 static side_fn *side_of(const struct kl_convolution *v) {
-    if (v->type != KL_F32) return depthwise_f64;
     switch (v->each) {
-    case 1: return depthwise_f32;
     case 2: return side_group_2;
     case 4: return side_group_4;
 #if WIDE
@@ -78,6 +78,7 @@ struct block {
     char *window, *sums, *own, *raw;
     int64_t pitch; /* sums from one position to the next */
     struct window w;
+    struct side side; /* the same for channels that are groups */
 };
 
 /* Fills the table of slots of one axis. */
@@ -176,6 +177,24 @@ static void find_runs(const struct kl_convolution *v, struct block *b,
     b->w.runs = at - b->w.at;
 }
 
+/* The lines of the kernel in the copied part of x, for channels that are groups. */
+static void find_lines(const struct kl_convolution *v, struct block *b,
+                       const struct kl_convolution_part *p) {
+    const struct kl_convolution_axis *a = v->axis;
+    struct side *s = &b->side;
+    s->n_lines = 0;
+    s->taps = p->n[3];
+    s->n = s->channels = b->pitch;
+    for (int64_t z = 0; z < p->n[1]; z++)
+        for (int64_t y = 0; y < p->n[2]; y++)
+            s->line[s->n_lines++] =
+                (struct side_line){.at = b->window + (z * a[1].per_tap * b->at_slot[1] +
+                                                      y * a[2].per_tap * b->at_slot[2]) *
+                                                         v->bytes,
+                                   .step = a[3].per_out * b->at_slot[3] * v->bytes,
+                                   .tap = a[3].per_tap * b->at_slot[3] * v->bytes};
+}
+
 /* Adds one part for the positions of a block along the tiled axis, which begin at a and c. */
 static void add_tiles(const struct kl_convolution *v, const struct block *b,
                       const struct kl_convolution_part *p, const char *packed, const char *a,
@@ -184,6 +203,11 @@ static void add_tiles(const struct kl_convolution *v, const struct block *b,
     const int64_t step = t->per_out * b->at_slot[v->tiled], cols = kl_convolution_panel(v);
     int64_t between = b->pitch;
     for (int i = KL_CONVOLUTION_AXES - 1; i > v->tiled; i--) between *= v->axis[i].block;
+    if (v->depthwise && v->each == 1) {
+        (v->type == KL_F32 ? side_f32 : side_f64)(&b->side, b->n[v->tiled], a - b->window, packed,
+                                                  c, between * v->bytes, add);
+        return;
+    }
     if (v->depthwise) {
         side_fn *side = side_of(v);
         for (int64_t i = 0; i < b->n[v->tiled]; i++)
@@ -224,6 +248,18 @@ static void add_part(const struct kl_convolution *v, const struct block *b,
                 }
 }
 
+/* Where the results of a line of positions along x begin. */
+static char *line_of_out(const struct kl_convolution *v, const struct block *b,
+                         const int64_t place[3]) {
+    const struct kl_arg *out = v->l->out;
+    int64_t at = 0;
+    for (int i = 0; i < KL_CONVOLUTION_AXES; i++)
+        at = at * v->axis[i].out_all + v->axis[i].is.out_first +
+             (b->first[i] + (i < 3 ? place[i] : 0)) * v->axis[i].is.out_step;
+    return (char *)out->data + (at * out->dims[out->ndim - 1] + b->group * v->group_out + b->col) *
+                                   (int64_t)kl_dtype_size(out->dtype);
+}
+
 static void store(const struct kl_convolution *v, const struct block *b) {
     const struct kl_arg *out = v->l->out;
     const int item = (int)kl_dtype_size(out->dtype);
@@ -232,13 +268,9 @@ static void store(const struct kl_convolution *v, const struct block *b) {
     for (int64_t n = 0; n < b->n[0]; n++)
         for (int64_t z = 0; z < b->n[1]; z++)
             for (int64_t y = 0; y < b->n[2]; y++) {
-                const int64_t place[] = {n, z, y, 0},
+                const int64_t place[] = {n, z, y},
                               row = ((n * a[1].block + z) * a[2].block + y) * x->block;
-                int64_t at = 0;
-                for (int i = 0; i < KL_CONVOLUTION_AXES; i++)
-                    at = at * a[i].out_all + a[i].is.out_first +
-                         (b->first[i] + place[i]) * a[i].is.out_step;
-                char *to = (char *)out->data + (at * o + b->group * v->group_out + b->col) * item;
+                char *to = line_of_out(v, b, place);
                 const char *from = b->sums + row * b->pitch * v->bytes;
                 for (int64_t i = 0; i < b->n[KL_CONVOLUTION_AXES - 1]; i++) {
                     if (out->dtype == v->type)
@@ -279,19 +311,102 @@ static void pack_dots(const struct kl_convolution *v, const struct kl_convolutio
                                     v->w_channel, p->channels, to);
 }
 
+/* ---- channels that are groups, read and written in place ---- */
+
+/* Finds the lines of the kernel for the positions from `x` of the block along x on, or, with
+ * `single`, its elements one by one for this position. Outside of x are zeros. */
+static void find_in_place(const struct kl_convolution *v, struct block *b, int64_t n, int64_t z,
+                          int64_t y, int64_t x, bool single) {
+    static const char zeros[KL_CONVOLUTION_SIDE_BYTES];
+    const struct kl_convolution_axis *a = v->axis;
+    const struct side_line none = {.at = zeros};
+    struct side_line *line = b->side.line;
+    const char *from =
+        (const char *)v->l->in[0].data +
+        (b->source[0][n * a[0].per_out] * a[0].x_step + b->group * v->group_in) * v->bytes;
+    b->side.taps = single ? 1 : a[3].is.k;
+    for (int64_t kz = 0; kz < a[1].is.k; kz++)
+        for (int64_t ky = 0; ky < a[2].is.k; ky++) {
+            const int64_t sz = b->source[1][z * a[1].per_out + kz * a[1].per_tap],
+                          sy = b->source[2][y * a[2].per_out + ky * a[2].per_tap],
+                          offset = sz * a[1].x_step + sy * a[2].x_step;
+            for (int64_t kx = 0; kx < (single ? a[3].is.k : 1); kx++) {
+                const int64_t sx = b->source[3][x * a[3].per_out + kx * a[3].per_tap];
+                *line++ =
+                    sz < 0 || sy < 0 || sx < 0
+                        ? none
+                        : (struct side_line){.at = from + (offset + sx * a[3].x_step) * v->bytes,
+                                             .step = a[3].is.stride * a[3].x_step * v->bytes,
+                                             .tap = a[3].is.dilation * a[3].x_step * v->bytes};
+            }
+        }
+    b->side.n_lines = line - b->side.line;
+}
+
+/* The positions [*left, *right) of the block along x that see no element outside of x there. */
+static void find_inner(const struct kl_convolution *v, const struct block *b, int64_t *left,
+                       int64_t *right) {
+    const struct kl_convolution_axis *a = &v->axis[3];
+    const int64_t last = a->in - 1 + a->is.low - (a->is.k - 1) * a->is.dilation;
+    const int64_t first = a->is.low > 0 ? kl_ceil_div(a->is.low, a->is.stride) : 0,
+                  end = last < 0 ? 0 : last / a->is.stride + 1;
+    *left = kl_min64(first > b->first[3] ? first - b->first[3] : 0, b->n[3]);
+    *right = kl_min64(end > b->first[3] ? end - b->first[3] : 0, b->n[3]);
+    if (*right < *left) *right = *left;
+}
+
+/* Positions [from, end) of the line along x whose results begin at `to`. With `single`, some of
+ * the elements that they see may be outside of x. A long kernel and what several positions see
+ * stay in the nearest cache for a few channels at a time only. */
+static void line_in_place(const struct kl_convolution *v, struct block *b, const int64_t place[3],
+                          int64_t from, int64_t end, bool single, char *to) {
+    enum { LONG_KERNEL = 16, FEW = 4 * KL_VECTOR };
+    const int64_t pitch = v->axis[3].is.out_step * v->l->out->dims[v->l->out->ndim - 1] * v->bytes,
+                  all = b->cols * v->bytes;
+    for (int64_t x = from; x < end; x += single ? 1 : end - from) {
+        find_in_place(v, b, place[0], place[1], place[2], x, single);
+        const bool cut = !single && b->side.n_lines * b->side.taps >= LONG_KERNEL;
+        for (int64_t at = 0, some; at < all; at += some) {
+            some = cut && all - at >= FEW + KL_VECTOR ? FEW : all - at;
+            b->side.channels = some / v->bytes;
+            (v->type == KL_F32 ? side_f32 : side_f64)(&b->side, single ? 1 : end - from, at,
+                                                      b->own + at, to + x * pitch + at, pitch,
+                                                      false);
+        }
+    }
+}
+
+static void convolve_in_place(const struct kl_convolution *v, struct block *b) {
+    int64_t left, right;
+    b->side.n = b->pitch;
+    for (int i = 0; i < KL_CONVOLUTION_AXES; i++)
+        find_sources(&v->axis[i], b->first[i], 0, b->source[i]);
+    find_inner(v, b, &left, &right);
+    for (int64_t n = 0; n < b->n[0]; n++)
+        for (int64_t z = 0; z < b->n[1]; z++)
+            for (int64_t y = 0; y < b->n[2]; y++) {
+                const int64_t place[] = {n, z, y};
+                char *to = line_of_out(v, b, place);
+                line_in_place(v, b, place, 0, left, true, to);
+                line_in_place(v, b, place, left, right, false, to);
+                line_in_place(v, b, place, right, b->n[3], true, to);
+            }
+}
+
 /* The room that a task needs, in bytes; with `room`, divides it. */
 static int64_t divide(const struct kl_convolution *v, struct block *b, char *room) {
     const struct kl_convolution_axis *a = v->axis;
     const int64_t cols = kl_convolution_panel(v),
                   depth = v->channels * a[1].part * a[2].part * a[3].part;
     const int64_t taps = a[1].part * a[2].part * a[3].part;
-    int64_t at = 0, size[8], n = 0;
+    int64_t at = 0, size[9], n = 0;
     for (int i = 0; i < KL_CONVOLUTION_AXES; i++) size[n++] = a[i].slots * (int64_t)sizeof(int64_t);
     size[n++] = taps * (int64_t)sizeof(int64_t);
-    size[n++] = kl_convolution_window(v);
-    size[n++] = kl_convolution_positions(v) * b->pitch * v->bytes;
+    size[n++] = v->in_place ? 0 : kl_convolution_window(v);
+    size[n++] = v->in_place ? 0 : kl_convolution_positions(v) * b->pitch * v->bytes;
     size[n++] =
         v->packed ? 0 : (v->depthwise ? taps * v->each * b->pitch : cols * depth) * v->bytes;
+    size[n++] = v->depthwise ? taps * (int64_t)sizeof(struct side_line) : 0;
     char *place[9];
     for (int i = 0; i < n; i++) {
         place[i] = room ? room + at : NULL;
@@ -302,6 +417,7 @@ static int64_t divide(const struct kl_convolution *v, struct block *b, char *roo
     b->window = place[5];
     b->sums = place[6];
     b->own = place[7];
+    b->side.line = (struct side_line *)(void *)place[8];
     b->raw = room ? room + at : NULL;
     return at + (v->packed || v->depthwise ? 0 : v->channels * cols * v->bytes + KL_VECTOR);
 }
@@ -337,8 +453,14 @@ void kl_convolution_task(void *arg, int64_t task) {
     for (int64_t i = 0, n = kl_convolution_parts(v); i < n; i++) {
         struct kl_convolution_part p = kl_convolution_part_of(v, i);
         if (v->depthwise) p.channels = b.cols;
+        if (v->in_place) { /* there is one part */
+            pack_depthwise(v, &p, &b, b.own);
+            convolve_in_place(v, &b);
+            break;
+        }
         fill(v, &b, &p);
         find_runs(v, &b, &p);
+        if (v->depthwise) find_lines(v, &b, &p);
         if (v->depthwise) {
             pack_depthwise(v, &p, &b, b.own);
             add_part(v, &b, &p, b.own, i > 0);
@@ -364,6 +486,6 @@ void kl_convolution_task(void *arg, int64_t task) {
     }
     for (int64_t i = 0; v->dots && i < kl_convolution_positions(v); i++)
         join_dots((float *)(void *)b.sums + i * b.pitch, b.cols);
-    store(v, &b);
+    if (!v->in_place) store(v, &b);
     kl_scratch_give(&room);
 }
