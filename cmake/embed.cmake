@@ -3,6 +3,15 @@
 file(GLOB files ${DIR}/*.kl)
 set(head "/* kernels.h - the sources in kernels/ as strings. Made by cmake/embed.cmake. */\n#pragma once\n")
 set(text "/* Made by cmake/embed.cmake from the files of src/backend/gpu/kernels. */\n#include \"backend/gpu/lower/kernels.h\"\n")
+# #include "dtype.def" stands for the numbers of the dtypes, by their names in the dialect.
+file(STRINGS ${DIR}/../../../base/number/dtype.def rows REGEX "^KL_DTYPE\\(")
+set(dtypes "")
+set(number 0)
+foreach(row ${rows})
+  string(REGEX REPLACE "^[^,]*,[^,]*,[^,]*,[^,]*,[^,]*, *([a-z0-9]+),.*" "\\1" name "${row}")
+  string(APPEND dtypes "#define DT_${name} ${number}\n")
+  math(EXPR number "${number} + 1")
+endforeach()
 # A part of a source may stand in a file of its own: #include "part.kl", alone on a line.
 set(parts "")
 foreach(file ${files})
@@ -21,6 +30,7 @@ foreach(file ${files})
     file(READ ${DIR}/${CMAKE_MATCH_1} part)
     string(REPLACE "${include}" "${part}" body "${body}")
   endwhile()
+  string(REPLACE "#include \"dtype.def\"\n" "${dtypes}" body "${body}")
   # Comments and indentation are for readers of the files; the library is 50 KB smaller without.
   string(REGEX REPLACE "/\\*([^*]|\\*+[^*/])*\\*+/" "" body "${body}")
   string(REGEX REPLACE "\n +" "\n" body "${body}")
