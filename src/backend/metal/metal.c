@@ -178,7 +178,7 @@ static int open_device(struct kl_metal *d, struct kl_error **err) {
                                  .max_positions = INT64_C(1) << 31,
                                  .apart = true,
                                  .shares = shares()};
-    kl_mutex_init(&d->blocks_mu);
+    kl_places_init(&d->places);
     kl_mutex_init(&d->fresh_mu);
     kl_mutex_init(&d->mu);
     pthread_cond_init(&d->changed, NULL);

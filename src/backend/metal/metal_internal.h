@@ -2,18 +2,10 @@
  * it. */
 #pragma once
 #include "backend/gpu/driver.h"
+#include "backend/gpu/places.h"
 #include "backend/metal/metal.h"
 #include "backend/metal/metal_api.h"
 #include "base/thread.h"
-
-/* An address of device memory is the host's address of the same memory; a table finds the buffer
- * by it. */
-struct kl_metal_memory {
-    char *base;
-    size_t bytes;       /* base + bytes is still an address of this block */
-    kl_metal_id buffer; /* owned by the table */
-    int n_given;        /* for a block of the host: how many times it was given to the device */
-};
 
 /* A device, in a table that lives for ever. The first group of fields is fixed when devices are
  * looked for, the second when the device is opened. */
@@ -32,10 +24,9 @@ struct kl_metal {
 
     _Atomic(bool) forked; /* this process is a child of the process that opened the device */
 
-    struct kl_mutex blocks_mu; /* a leaf; guards the table, which is sorted by address */
-    struct kl_metal_memory *blocks;
-    int n_blocks, blocks_room;
-    size_t used_bytes;
+    /* An address of device memory is the host's address of the same memory; the objects are
+     * buffers. */
+    struct kl_places places;
 
     /* The library that `compile` made last, and its source, for the `load` that follows. */
     struct kl_mutex fresh_mu; /* a leaf */

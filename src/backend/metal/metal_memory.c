@@ -16,85 +16,13 @@ int kl_metal_usable(struct kl_metal *d, struct kl_error **err) {
     return KL_OK;
 }
 
-/* ---- the table ---- */
-
-/* How many blocks of the table begin at the address or below: only the last of these may contain
- * the address. The caller holds blocks_mu. */
-static int n_below(const struct kl_metal *d, const char *address) {
-    int low = 0, high = d->n_blocks;
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        if (d->blocks[middle].base <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 int kl_metal_place(struct kl_metal *d, const void *address, kl_metal_id *buffer, size_t *offset,
                    struct kl_error **err) {
-    kl_mutex_lock(&d->blocks_mu);
-    int n = n_below(d, address);
-    const struct kl_metal_memory *b = n > 0 ? &d->blocks[n - 1] : NULL;
-    bool inside = b && (size_t)((const char *)address - b->base) <= b->bytes;
-    if (inside) {
-        *buffer = b->buffer;
-        *offset = (size_t)((const char *)address - b->base);
-    }
-    kl_mutex_unlock(&d->blocks_mu);
-    if (inside) return KL_OK;
+    if (kl_places_find(&d->places, address, buffer, offset)) return KL_OK;
     return kl_fail(err, KL_EINTERNAL, "%p is no address on device '%s'", address, d->name);
 }
 
-/* The caller holds blocks_mu. */
-static int insert(struct kl_metal *d, const struct kl_metal_memory *b) {
-    if (d->n_blocks == d->blocks_room) {
-        int room = d->blocks_room ? 2 * d->blocks_room : 64;
-        struct kl_metal_memory *more = kl_realloc(d->blocks, (size_t)room * sizeof *more);
-        if (!more) return KL_ENOMEM;
-        d->blocks = more;
-        d->blocks_room = room;
-    }
-    int i = n_below(d, b->base);
-    memmove(&d->blocks[i + 1], &d->blocks[i], (size_t)(d->n_blocks - i) * sizeof *d->blocks);
-    d->blocks[i] = *b;
-    d->n_blocks++;
-    return KL_OK;
-}
-
-/* The caller holds blocks_mu. */
-static struct kl_metal_memory *find(struct kl_metal *d, const char *base) {
-    int n = n_below(d, base);
-    kl_assert(n > 0 && d->blocks[n - 1].base == base);
-    return &d->blocks[n - 1];
-}
-
-/* The caller holds blocks_mu. */
-static struct kl_metal_memory take_out(struct kl_metal *d, struct kl_metal_memory *b) {
-    struct kl_metal_memory out = *b;
-    d->n_blocks--;
-    memmove(b, b + 1, (size_t)(&d->blocks[d->n_blocks] - b) * sizeof *b);
-    return out;
-}
-
 /* ---- blocks ---- */
-
-/* Notes bytes as used; false when they are more than the device recommends to use. Beyond that
- * Metal goes on, and the system begins to move pages out. */
-static bool account(struct kl_metal *d, size_t bytes) {
-    kl_mutex_lock(&d->blocks_mu);
-    bool fits = bytes <= d->working_set_bytes && d->used_bytes <= d->working_set_bytes - bytes;
-    if (fits) d->used_bytes += bytes;
-    kl_mutex_unlock(&d->blocks_mu);
-    return fits;
-}
-
-static void unaccount(struct kl_metal *d, size_t bytes) {
-    kl_mutex_lock(&d->blocks_mu);
-    d->used_bytes -= bytes;
-    kl_mutex_unlock(&d->blocks_mu);
-}
 
 static void release_buffer(kl_metal_id buffer) {
     void *pool = kl_metal_pool_push();
@@ -124,33 +52,28 @@ int kl_metal_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct kl
         return kl_fail(err, KL_ENOMEM,
                        "out of memory on device '%s': %zu bytes wanted, its largest block is %zu",
                        d->name, bytes, d->max_buffer_bytes - 1);
-    if (!account(d, bytes))
+    /* Beyond what the device recommends Metal goes on, and the system begins to move pages out. */
+    if (!kl_places_account(&d->places, bytes, d->working_set_bytes))
         return kl_fail(err, KL_ENOMEM,
                        "out of memory on device '%s': %zu bytes wanted, it has %zu in all", d->name,
                        bytes, d->working_set_bytes);
-    struct kl_metal_memory b = {.bytes = bytes};
+    struct kl_place b = {.bytes = bytes};
     int rc;
     /* The end address must belong to no other block either. */
-    if (!(b.buffer = new_buffer(d, bytes + 1, NULL))) {
+    if (!(b.object = new_buffer(d, bytes + 1, NULL))) {
         rc = kl_fail(err, KL_ENOMEM,
                      "out of memory on device '%s': %zu bytes wanted; newBufferWithLength gave nil",
                      d->name, bytes);
         goto fail_buffer;
     }
-    b.base = kl_metal_contents(b.buffer);
-    kl_mutex_lock(&d->blocks_mu);
-    rc = insert(d, &b);
-    kl_mutex_unlock(&d->blocks_mu);
-    if (rc) {
-        kl_fail_nomem(err);
-        goto fail_insert;
-    }
+    b.base = kl_metal_contents(b.object);
+    if ((rc = kl_places_add(&d->places, &b, err))) goto fail_add;
     *ptr = b.base;
     return KL_OK;
-fail_insert:
-    release_buffer(b.buffer);
+fail_add:
+    release_buffer(b.object);
 fail_buffer:
-    unaccount(d, bytes);
+    kl_places_unaccount(&d->places, bytes);
     return rc;
 }
 
@@ -158,11 +81,7 @@ void kl_metal_free(struct kl_driver *driver, void *ptr, size_t bytes) {
     struct kl_metal *d = kl_metal_of(driver);
     /* In the child of a fork the memory is the parent's. */
     if (!ptr || atomic_load(&d->forked)) return;
-    kl_mutex_lock(&d->blocks_mu);
-    struct kl_metal_memory b = take_out(d, find(d, ptr));
-    d->used_bytes -= b.bytes;
-    kl_mutex_unlock(&d->blocks_mu);
-    release_buffer(b.buffer);
+    release_buffer(kl_places_remove(&d->places, ptr).object);
 }
 
 /* ---- memory that is shared with the host ---- */
@@ -173,20 +92,11 @@ static int give(struct kl_metal *d, char *base, size_t bytes, struct kl_error **
     const size_t page = d->page_bytes;
     if (bytes == 0 || (uintptr_t)base % page || bytes % page) return KL_EUNSUPPORTED;
     if (kl_alloc_should_fail()) return kl_fail_nomem(err);
-    struct kl_metal_memory given = {.base = base, .bytes = bytes - 1, .n_given = 1};
-    if (!(given.buffer = new_buffer(d, bytes, base))) return KL_EUNSUPPORTED;
-    kl_mutex_lock(&d->blocks_mu);
-    int n = n_below(d, base + bytes - 1), rc = KL_OK;
-    struct kl_metal_memory *b = n > 0 ? &d->blocks[n - 1] : NULL;
-    bool same = b && b->base == base && b->bytes == bytes - 1;
-    if (same)
-        b->n_given++;
-    else if (b && b->base + b->bytes >= base)
-        rc = KL_EUNSUPPORTED;
-    else if (insert(d, &given))
-        rc = kl_fail_nomem(err);
-    kl_mutex_unlock(&d->blocks_mu);
-    if (same || rc) release_buffer(given.buffer);
+    bool same = false;
+    struct kl_place given = {.base = base, .bytes = bytes - 1, .n_given = 1};
+    if (!(given.object = new_buffer(d, bytes, base))) return KL_EUNSUPPORTED;
+    int rc = kl_places_give(&d->places, &given, base + bytes - 1, &same, err);
+    if (same || rc) release_buffer(given.object);
     return rc;
 }
 
@@ -200,12 +110,7 @@ int kl_metal_share(struct kl_driver *driver, void *ptr, size_t bytes, bool mine,
 void kl_metal_unshare(struct kl_driver *driver, void *ptr, size_t bytes, bool mine) {
     struct kl_metal *d = kl_metal_of(driver);
     if (mine || atomic_load(&d->forked)) return;
-    kl_metal_id buffer = NULL;
-    kl_mutex_lock(&d->blocks_mu);
-    struct kl_metal_memory *b = find(d, ptr);
-    kl_assert(b->n_given > 0);
-    if (--b->n_given == 0) buffer = take_out(d, b).buffer;
-    kl_mutex_unlock(&d->blocks_mu);
+    kl_metal_id buffer = kl_places_take_back(&d->places, ptr);
     if (buffer) release_buffer(buffer);
 }
 

@@ -381,7 +381,7 @@ static int open_device(struct kl_opencl *d, struct kl_error **err) {
                                    .shares = d->sharing != KL_OPENCL_COPIED,
                                    .copied_on_fork = !d->is_gpu};
     kl_opencl_programs_init(d);
-    kl_mutex_init(&d->blocks_mu);
+    kl_places_init(&d->places);
     kl_mutex_init(&d->launching);
     kl_mutex_init(&d->mu);
     pthread_cond_init(&d->changed, NULL);

@@ -3,22 +3,10 @@
 #pragma once
 #include "backend/gpu/driver.h"
 #include "backend/gpu/lower/lower.h"
+#include "backend/gpu/places.h"
 #include "backend/opencl/opencl.h"
 #include "backend/opencl/opencl_api.h"
 #include "base/thread.h"
-
-/* OpenCL 1.2 gives the host no addresses of device memory, but the layers above need an address, to
- * add offsets to it and to compare it. So each block has an address range of its own, and a table
- * finds the buffer by the address. Where host and device share memory, the range is that memory,
- * and the buffer was made over it. Otherwise the range is only reserved, and inaccessible. */
-struct kl_opencl_block {
-    char *base;
-    size_t bytes; /* as requested; base + bytes is still an address of this block */
-    /* Bytes of address space that the driver reserved; 0: the range is the host's. */
-    size_t reserved;
-    cl_mem mem;
-    int n_given; /* for a block of the host: how many times the host has given it to the device */
-};
 
 /* How the host accesses blocks of a device. */
 enum kl_opencl_sharing {
@@ -61,15 +49,15 @@ struct kl_opencl {
 
     _Atomic(bool) forked; /* this process is a child of the process that opened the device */
 
-    struct kl_mutex blocks_mu; /* a leaf; guards the table */
-    /* Sorted by address, highest first: the system gives out falling addresses, so most new blocks
-     * are added at the end. */
-    struct kl_opencl_block *blocks;
-    int n_blocks, blocks_room;
-    size_t used_bytes;
+    /* OpenCL 1.2 gives the host no addresses of device memory, but the layers above need an
+     * address, to add offsets to it and to compare it. So each block has an address range of its
+     * own. Where host and device share memory, the range is that memory, and the buffer was made
+     * over it. Otherwise the range is only reserved (reserved: its bytes; 0: the range is the
+     * host's), and inaccessible. */
+    struct kl_places places;
 
     /* Held while the arguments of a kernel object are set, one by one, until its launch. Taken
-     * before blocks_mu. */
+     * before the lock of places. */
     struct kl_mutex launching;
 
     struct kl_mutex mu; /* a leaf; not held during calls of OpenCL, because its callbacks take it */

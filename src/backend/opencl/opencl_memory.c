@@ -20,83 +20,18 @@ int kl_opencl_usable(struct kl_opencl *d, struct kl_error **err) {
     return KL_OK;
 }
 
-/* ---- the table ---- */
-
-/* The first block in the table that begins at the address or below: only this block may contain the
- * address. The caller holds blocks_mu. */
-static int first_below(const struct kl_opencl *d, const char *address) {
-    int low = 0, high = d->n_blocks;
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        if (d->blocks[middle].base > address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 int kl_opencl_place(struct kl_opencl *d, const void *address, cl_mem *mem, size_t *offset,
                     struct kl_error **err) {
-    kl_mutex_lock(&d->blocks_mu);
-    int i = first_below(d, address);
-    const struct kl_opencl_block *b = i < d->n_blocks ? &d->blocks[i] : NULL;
-    bool inside = b && (size_t)((const char *)address - b->base) <= b->bytes;
-    if (inside) {
-        *mem = b->mem;
-        *offset = (size_t)((const char *)address - b->base);
-    }
-    kl_mutex_unlock(&d->blocks_mu);
-    if (inside) return KL_OK;
-    return kl_fail(err, KL_EINTERNAL, "%p is no address on device '%s'", address, d->name);
-}
-
-/* The caller holds blocks_mu. */
-static int insert(struct kl_opencl *d, const struct kl_opencl_block *b) {
-    if (d->n_blocks == d->blocks_room) {
-        int room = d->blocks_room ? 2 * d->blocks_room : 64;
-        struct kl_opencl_block *more = kl_realloc(d->blocks, (size_t)room * sizeof *more);
-        if (!more) return KL_ENOMEM;
-        d->blocks = more;
-        d->blocks_room = room;
-    }
-    int i = first_below(d, b->base);
-    memmove(&d->blocks[i + 1], &d->blocks[i], (size_t)(d->n_blocks - i) * sizeof *d->blocks);
-    d->blocks[i] = *b;
-    d->n_blocks++;
+    void *object;
+    if (!kl_places_find(&d->places, address, &object, offset))
+        return kl_fail(err, KL_EINTERNAL, "%p is no address on device '%s'", address, d->name);
+    *mem = object;
     return KL_OK;
-}
-
-/* The caller holds blocks_mu. */
-static struct kl_opencl_block take_out(struct kl_opencl *d, const char *base) {
-    int i = first_below(d, base);
-    kl_assert(i < d->n_blocks && d->blocks[i].base == base);
-    struct kl_opencl_block b = d->blocks[i];
-    d->n_blocks--;
-    memmove(&d->blocks[i], &d->blocks[i + 1], (size_t)(d->n_blocks - i) * sizeof *d->blocks);
-    return b;
 }
 
 /* ---- blocks ---- */
 
 enum { BLOCK_ALIGNMENT = 64 };
-
-/* Notes bytes as used; false when the device has fewer. An OpenCL driver takes memory when a buffer
- * is first used. An error then would come too late to free the block cache and try again. So no
- * more than the device reports is requested, and each buffer is used at once. */
-static bool account(struct kl_opencl *d, size_t bytes) {
-    kl_mutex_lock(&d->blocks_mu);
-    bool fits = bytes <= d->memory_bytes && d->used_bytes <= d->memory_bytes - bytes;
-    if (fits) d->used_bytes += bytes;
-    kl_mutex_unlock(&d->blocks_mu);
-    return fits;
-}
-
-static void unaccount(struct kl_opencl *d, size_t bytes) {
-    kl_mutex_lock(&d->blocks_mu);
-    d->used_bytes -= bytes;
-    kl_mutex_unlock(&d->blocks_mu);
-}
 
 static bool is_out_of_memory(cl_int status) {
     return status == CL_OUT_OF_RESOURCES || status == CL_INVALID_BUFFER_SIZE ||
@@ -145,11 +80,14 @@ int kl_opencl_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct k
         return kl_fail(err, KL_ENOMEM,
                        "out of memory on device '%s': %zu bytes wanted, its largest block is %zu",
                        d->name, bytes, d->max_alloc_bytes);
-    if (!account(d, bytes))
+    /* An OpenCL driver takes memory when a buffer is first used. An error then would come too late
+     * to free the block cache and try again. So no more than the device reports is requested, and
+     * each buffer is used at once. */
+    if (!kl_places_account(&d->places, bytes, d->memory_bytes))
         return kl_fail(err, KL_ENOMEM,
                        "out of memory on device '%s': %zu bytes wanted, it has %zu in all", d->name,
                        bytes, d->memory_bytes);
-    struct kl_opencl_block b = {.bytes = bytes};
+    struct kl_place b = {.bytes = bytes};
     int rc;
     if (!(b.base = range_new(d, bytes, &b.reserved))) {
         rc = kl_fail(err, KL_ENOMEM, "out of memory for device '%s': %zu bytes wanted", d->name,
@@ -159,33 +97,29 @@ int kl_opencl_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct k
     cl_int status;
     /* The buffer is made over the memory of this range. */
     bool over = d->sharing != KL_OPENCL_COPIED;
-    b.mem = kl_cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE | (over ? CL_MEM_USE_HOST_PTR : 0),
-                                 bytes, over ? b.base : NULL, &status);
+    cl_mem mem =
+        kl_cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE | (over ? CL_MEM_USE_HOST_PTR : 0),
+                             bytes, over ? b.base : NULL, &status);
     if (status) {
         rc = refused(d, bytes, "clCreateBuffer", status, err);
         goto fail_buffer;
     }
     static const char zero;
-    status = kl_cl.clEnqueueWriteBuffer(d->touches, b.mem, CL_TRUE, 0, 1, &zero, 0, NULL, NULL);
+    status = kl_cl.clEnqueueWriteBuffer(d->touches, mem, CL_TRUE, 0, 1, &zero, 0, NULL, NULL);
     if (status) {
         rc = refused(d, bytes, "clEnqueueWriteBuffer", status, err);
         goto fail_touch;
     }
-    kl_mutex_lock(&d->blocks_mu);
-    rc = insert(d, &b);
-    kl_mutex_unlock(&d->blocks_mu);
-    if (rc) {
-        kl_fail_nomem(err);
-        goto fail_touch;
-    }
+    b.object = mem;
+    if ((rc = kl_places_add(&d->places, &b, err))) goto fail_touch;
     *ptr = b.base;
     return KL_OK;
 fail_touch:
-    kl_cl.clReleaseMemObject(b.mem);
+    kl_cl.clReleaseMemObject(mem);
 fail_buffer:
     range_free(d, b.base, b.reserved);
 fail_range:
-    unaccount(d, bytes);
+    kl_places_unaccount(&d->places, bytes);
     return rc;
 }
 
@@ -193,11 +127,8 @@ void kl_opencl_free(struct kl_driver *driver, void *ptr, size_t bytes) {
     struct kl_opencl *d = kl_opencl_of(driver);
     /* In the child of a fork the memory is the parent's. */
     if (!ptr || atomic_load(&d->forked)) return;
-    kl_mutex_lock(&d->blocks_mu);
-    struct kl_opencl_block b = take_out(d, ptr);
-    d->used_bytes -= b.bytes;
-    kl_mutex_unlock(&d->blocks_mu);
-    kl_cl.clReleaseMemObject(b.mem);
+    struct kl_place b = kl_places_remove(&d->places, ptr);
+    kl_cl.clReleaseMemObject(b.object);
     /* This is the last step, because the system may give these addresses to the next block as soon
      * as they are free. */
     range_free(d, b.base, b.reserved);
@@ -215,32 +146,18 @@ static int give(struct kl_opencl *d, char *base, size_t bytes, struct kl_error *
     if (bytes == 0 || bytes < d->share_from || (uintptr_t)base % alignment) return KL_EUNSUPPORTED;
     if (kl_alloc_should_fail()) return kl_fail_nomem(err);
     cl_int status;
-    struct kl_opencl_block given = {.base = base, .bytes = bytes, .n_given = 1};
-    given.mem = kl_cl.clCreateBuffer(d->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, bytes,
-                                     base, &status);
+    bool same = false;
+    struct kl_place given = {.base = base, .bytes = bytes, .n_given = 1};
+    given.object = kl_cl.clCreateBuffer(d->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, bytes,
+                                        base, &status);
     if (status) return KL_EUNSUPPORTED; /* a driver may refuse some memory; then it is copied */
-    kl_mutex_lock(&d->blocks_mu);
-    int i = first_below(d, base + bytes - 1), rc = KL_OK;
-    struct kl_opencl_block *b = i < d->n_blocks ? &d->blocks[i] : NULL;
-    bool same = b && b->base == base && b->bytes == bytes;
-    if (same)
-        b->n_given++;
-    else if (b && b->base + b->bytes > base)
-        rc = KL_EUNSUPPORTED;
-    else if (insert(d, &given))
-        rc = kl_fail_nomem(err);
-    kl_mutex_unlock(&d->blocks_mu);
-    if (same || rc) kl_cl.clReleaseMemObject(given.mem);
+    int rc = kl_places_give(&d->places, &given, base + bytes - 1, &same, err);
+    if (same || rc) kl_cl.clReleaseMemObject(given.object);
     return rc;
 }
 
 static void take_back(struct kl_opencl *d, const char *base) {
-    cl_mem mem = NULL;
-    kl_mutex_lock(&d->blocks_mu);
-    int i = first_below(d, base);
-    kl_assert(i < d->n_blocks && d->blocks[i].base == base && d->blocks[i].n_given > 0);
-    if (--d->blocks[i].n_given == 0) mem = take_out(d, base).mem;
-    kl_mutex_unlock(&d->blocks_mu);
+    cl_mem mem = kl_places_take_back(&d->places, base);
     if (mem) kl_cl.clReleaseMemObject(mem);
 }
 

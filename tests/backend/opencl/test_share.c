@@ -138,12 +138,12 @@ static void what_the_host_gives(void **state) {
     if (!d->shares) skip();
     static _Alignas(4096) char memory[N * 4];
     size_t half = sizeof memory / 2;
-    int blocks = device->n_blocks;
+    int blocks = device->places.n;
     struct kl_error *e = NULL;
     assert_int_equal(d->ops->share(d, memory, half, false, &e), 0);
     /* Two threads use the same memory. */
     assert_int_equal(d->ops->share(d, memory, half, false, &e), 0);
-    assert_int_equal(device->n_blocks, blocks + 1);
+    assert_int_equal(device->places.n, blocks + 1);
     /* Memory that overlaps shared memory, is not aligned, or is small is not shared. Such memory is
      * copied. */
     assert_int_equal(d->ops->share(d, memory + 4096, half, false, &e), KL_EUNSUPPORTED);
@@ -161,10 +161,10 @@ static void what_the_host_gives(void **state) {
     assert_int_equal(at, 0);
     assert_ptr_not_equal(mem[0], mem[1]);
     d->ops->unshare(d, memory, half, false);
-    assert_int_equal(device->n_blocks, blocks + 2);
+    assert_int_equal(device->places.n, blocks + 2);
     d->ops->unshare(d, memory, half, false);
     d->ops->unshare(d, memory + half, half, false);
-    assert_int_equal(device->n_blocks, blocks);
+    assert_int_equal(device->places.n, blocks);
 }
 
 /* Two arrays of the user have the same memory. One is used in place, the other is copied, and both
