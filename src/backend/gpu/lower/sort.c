@@ -43,7 +43,7 @@ static bool describe(struct kl_sort_layout *l, const struct kl_command *c,
 }
 
 /* The size of a key with its place, the struct item of sort.kl. */
-static size_t item_bytes_of(enum kl_dtype dtype) {
+size_t kl_sort_item_bytes(enum kl_dtype dtype) {
     return kl_dtype_size(dtype) == 8 ? 16 : 8;
 }
 
@@ -53,7 +53,7 @@ static int merge(struct kl_emit *e, int dtype, const struct kl_sort_layout *l, c
                  void *out, int64_t run, uint32_t local, void *const *runs) {
     int values[] = {dtype};
     size_t item = kl_dtype_size((enum kl_dtype)dtype),
-           item_bytes = item_bytes_of((enum kl_dtype)dtype);
+           item_bytes = kl_sort_item_bytes((enum kl_dtype)dtype);
     int64_t groups = kl_groups_for(l->n_rows * kl_groups_for(l->n, MERGED), local);
     for (int from = 0; run < l->n; run *= 2, from = !from) {
         int32_t last = run * 2 >= l->n;
@@ -84,7 +84,7 @@ static int sort(struct kl_emit *e, int dtype, const struct kl_sort_layout *l, co
     int32_t width = (int32_t)kl_pow2_for(l->n, block);
     struct kl_karg args[] = {KL_KARG_PTR(in, item),
                              KL_KARG_PTR(out, l->arg ? 4 : item),
-                             KL_KARG_PTR(two[0], item_bytes_of((enum kl_dtype)dtype)),
+                             KL_KARG_PTR(two[0], kl_sort_item_bytes((enum kl_dtype)dtype)),
                              KL_KARG(n_blocks),
                              KL_KARG(width),
                              KL_KARG(*l)};
@@ -94,7 +94,7 @@ static int sort(struct kl_emit *e, int dtype, const struct kl_sort_layout *l, co
 }
 
 int64_t kl_sort_block(const struct kl_emit *e, enum kl_dtype dtype) {
-    return (int64_t)local_for(e, item_bytes_of(dtype)) * PER_ITEM;
+    return (int64_t)local_for(e, kl_sort_item_bytes(dtype)) * PER_ITEM;
 }
 
 /* Whether rows of n elements are sorted by digits rather than merged. */
@@ -113,11 +113,11 @@ static struct way way_for(const struct kl_emit *e, enum kl_dtype dtype,
                           const struct kl_sort_layout *l) {
     int64_t block = kl_sort_block(e, dtype), kept = l->n - l->skip;
     if (l->n <= block) return (struct way){BLOCKS, 0};
-    if (l->skip > 0 && kept <= block)
+    if (l->skip > 0 && kept <= kl_largest_most(e, dtype))
         return (struct way){LARGEST, kl_largest_scratch(dtype, l, (int)kept)};
     if (by_digits(e, dtype, l->n)) return (struct way){DIGITS, kl_radix_scratch(e, dtype, l)};
-    return (struct way){BLOCKS,
-                        2 * kl_scratch_bytes((size_t)(l->n_rows * l->n) * item_bytes_of(dtype))};
+    return (struct way){
+        BLOCKS, 2 * kl_scratch_bytes((size_t)(l->n_rows * l->n) * kl_sort_item_bytes(dtype))};
 }
 
 static int sort_by(struct kl_emit *e, struct way way, enum kl_dtype dtype,
@@ -126,7 +126,7 @@ static int sort_by(struct kl_emit *e, struct way way, enum kl_dtype dtype,
     if (way.by == DIGITS) return kl_radix_sort(e, dtype, l, in, out, scratch);
     void *two[] = {way.scratch ? scratch : NULL,
                    way.scratch ? kl_scratch_at(scratch, way.scratch / 2) : NULL};
-    return sort(e, dtype, l, in, out, local_for(e, item_bytes_of(dtype)), two);
+    return sort(e, dtype, l, in, out, local_for(e, kl_sort_item_bytes(dtype)), two);
 }
 
 /* The strides of a dense copy in which the elements of a row are neighbours. */

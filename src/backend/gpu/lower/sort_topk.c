@@ -10,6 +10,7 @@ enum {
     ENOUGH_GROUPS = 1024,
     SEGMENT = 4096,   /* elements below which a row is not cut: a launch costs as much as that */
     SEGMENT_OF_K = 8, /* a segment has at least this number times k elements */
+    COUNTERS = 2304,  /* bytes of shared memory, at most, without the items (sort_topk.kl) */
 };
 
 const struct kl_family kl_family_topk = {.name = "topk",
@@ -34,6 +35,13 @@ static void stages(size_t bytes[2], enum kl_dtype dtype, const struct kl_sort_la
     }
 }
 
+int64_t kl_largest_most(const struct kl_emit *e, enum kl_dtype dtype) {
+    int64_t most = kl_sort_block(e, dtype);
+    while (most > 1 && (size_t)most * kl_sort_item_bytes(dtype) + COUNTERS > e->driver->local_bytes)
+        most /= 2;
+    return most;
+}
+
 size_t kl_largest_scratch(enum kl_dtype dtype, const struct kl_sort_layout *l, int k) {
     size_t bytes[2];
     stages(bytes, dtype, l, k);
@@ -44,7 +52,7 @@ int kl_largest(struct kl_emit *e, enum kl_dtype dtype, const struct kl_sort_layo
                const void *in, void *out, void *scratch) {
     size_t item = kl_dtype_size(dtype), bytes[2];
     uint32_t local = kl_local_size(e, e->driver->subgroup > 1 ? SUBGROUPS_LOCAL : WANT_LOCAL);
-    int most = (int)kl_sort_block(e, dtype), values[] = {dtype, most};
+    int most = (int)kl_largest_most(e, dtype), values[] = {dtype, most};
     int32_t width = (int32_t)kl_pow2_for(k, most), first = 1;
     struct kl_sort_layout stage = *l;
     if (e->driver->on_processor) local = 1; /* it runs a group as a loop */

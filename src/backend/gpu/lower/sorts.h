@@ -13,6 +13,10 @@ struct kl_sort_layout {
 
 /* The most elements that a group sorts in shared memory. */
 int64_t kl_sort_block(const struct kl_emit *e, enum kl_dtype dtype);
+/* The bytes of an item: a key and a place. */
+size_t kl_sort_item_bytes(enum kl_dtype dtype);
+/* The largest k of kl_largest, whose kernel has counters in shared memory too. */
+int64_t kl_largest_most(const struct kl_emit *e, enum kl_dtype dtype);
 
 /* Whether the device can sort by digits: it has sub-groups, or is a processor. */
 bool kl_radix_runs(const struct kl_emit *e);
@@ -22,7 +26,7 @@ size_t kl_radix_scratch(const struct kl_emit *e, enum kl_dtype dtype,
 int kl_radix_sort(struct kl_emit *e, enum kl_dtype dtype, const struct kl_sort_layout *l,
                   const void *in, void *out, void *scratch);
 
-/* Stores the k largest of each row, ascending. k is at least 1, at most kl_sort_block, and less
+/* Stores the k largest of each row, ascending. k is at least 1, at most kl_largest_most, and less
  * than the length of the rows. scratch has kl_largest_scratch bytes; NULL in a dry run. */
 size_t kl_largest_scratch(enum kl_dtype dtype, const struct kl_sort_layout *l, int k);
 int kl_largest(struct kl_emit *e, enum kl_dtype dtype, const struct kl_sort_layout *l, int k,
