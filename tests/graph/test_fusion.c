@@ -3,6 +3,7 @@
  * failures. */
 #include "ops/support/operations.h"
 
+#include "backend/cpu/cpu_kernels.h"
 #include "graph/node.h"
 #include "runtime/block_pool.h"
 #include "runtime/fusion.h"
@@ -185,6 +186,83 @@ static void random_graphs(void **state) {
     }
     kl_fusion_allow(true);
     assert_in_range(kl_fusion_count() - before, GRAPHS, UINT32_MAX);
+}
+
+/* An operation of float32 that takes part in chains. */
+static struct kl_array *link_of(uint32_t which, struct kl_array *a, struct kl_array *b) {
+    struct kl_array *out = NULL;
+    switch (which % 6) {
+    case 0: EXPECT_OK(kl_add(&out, a, b, cpu(), &err)); break;
+    case 1: EXPECT_OK(kl_subtract(&out, a, b, cpu(), &err)); break;
+    case 2: EXPECT_OK(kl_multiply(&out, a, b, cpu(), &err)); break;
+    case 3: EXPECT_OK(kl_divide(&out, a, b, cpu(), &err)); break;
+    case 4: EXPECT_OK(kl_square(&out, a, cpu(), &err)); break;
+    default: EXPECT_OK(kl_negative(&out, a, cpu(), &err)); break;
+    }
+    return out;
+}
+
+/* Values that only the next operation reads stay in registers: in every variant, for any length,
+ * with results that are stored in between, which may take the memory of operands. */
+static void chains(void **state) {
+    enum { LEAVES = 4, NODES = 14, GRAPHS = 400 };
+    for (uint32_t g = 0; g < GRAPHS; g++) {
+        struct kl_array *nodes[2][NODES], *kept[2][NODES];
+        int n_kept = 0;
+        kl_cpu_use_variant((int)g % kl_cpu_n_variants());
+        for (int way = 0; way < 2; way++) {
+            uint32_t seed = 31 * g + 5;
+            const int n = 1024 + (int)(next_random(&seed) % 700);
+            kl_fusion_allow(way == 1);
+            for (int i = 0; i < LEAVES; i++)
+                nodes[way][i] = i == 0 ? scalar_of(KL_F32, 1.25) : random_of(KL_F32, 1, &n, &seed);
+            for (int i = LEAVES; i < NODES; i++) {
+                /* Most often the operand before, so that chains are long. */
+                const uint32_t r = next_random(&seed), from = next_random(&seed) % (uint32_t)i;
+                struct kl_array *last = nodes[way][i - 1], *other = nodes[way][from];
+                nodes[way][i] = r % 2 ? link_of(r / 8, last, other) : link_of(r / 8, other, last);
+            }
+            n_kept = 0;
+            for (int i = 0; i < NODES; i++) {
+                if (i == NODES - 1 || (i >= LEAVES && next_random(&seed) % 4 == 0))
+                    kept[way][n_kept++] = nodes[way][i];
+                else
+                    kl_array_release(nodes[way][i]);
+            }
+            EXPECT_OK(kl_eval(kept[way], (size_t)n_kept, &err));
+        }
+        for (int i = 0; i < n_kept; i++) {
+            if (!same_values(kept[0][i], kept[1][i])) fail_msg("graph %u, result %d", g, i);
+            kl_array_release(kept[0][i]);
+            kl_array_release(kept[1][i]);
+        }
+    }
+    kl_fusion_allow(true);
+    kl_cpu_use_variant(-1);
+}
+
+/* -x is stored where x was, since nothing else owns that, before x * y goes into the sum. */
+static void a_chain_reads_what_is_overwritten(void **state) {
+    const int n = 1500;
+    uint32_t seed = 3;
+    struct kl_array *x = random_of(KL_F32, 1, &n, &seed), *y = random_of(KL_F32, 1, &n, &seed),
+                    *product, *minus, *sum;
+    float *px = values_of(x), *py = values_of(y);
+    EXPECT_OK(kl_multiply(&product, x, y, cpu(), &err));
+    EXPECT_OK(kl_negative(&minus, x, cpu(), &err));
+    EXPECT_OK(kl_add(&sum, product, minus, cpu(), &err));
+    kl_array_release(x);
+    kl_array_release(y);
+    kl_array_release(product);
+    const uint64_t groups = kl_fusion_count();
+    EXPECT_OK(kl_eval((struct kl_array *[]){sum, minus}, 2, &err));
+    assert_int_equal(kl_fusion_count() - groups, 1);
+    float *s = values_of(sum), *m = values_of(minus);
+    for (int i = 0; i < n; i++) assert_true(m[i] == -px[i] && s[i] == px[i] * py[i] - px[i]);
+    float *all[] = {px, py, s, m};
+    for (int i = 0; i < 4; i++) free(all[i]);
+    kl_array_release(minus);
+    kl_array_release(sum);
 }
 
 /* ---- memory ---- */
@@ -389,6 +467,8 @@ int main(void) {
         cmocka_unit_test(the_tables_have_every_operation),
         cmocka_unit_test(every_pair),
         cmocka_unit_test(random_graphs),
+        cmocka_unit_test(chains),
+        cmocka_unit_test(a_chain_reads_what_is_overwritten),
         cmocka_unit_test(only_results_are_stored),
         cmocka_unit_test(a_gate_is_one_step),
         cmocka_unit_test(views_end_a_group),

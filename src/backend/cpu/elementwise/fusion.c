@@ -1,15 +1,17 @@
 /* fusion.c - several element-wise operations in one pass: tile by tile, each step works on the tile
  * that earlier steps have left in the L1 cache. A step does to its tile what elementwise.c does
  * when the operation runs alone, in the same types with the same roundings, so a fusion changes no
- * bit. An output that only steps of the fusion read never reaches memory. */
+ * bit. An output that only steps of the fusion read never reaches memory; what only the next step
+ * reads may stay in registers (chain.h). */
 #include "backend/cpu/operand/patch.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/elementwise/chain.h"
 #include "backend/cpu/elementwise/map.h"
 #include "backend/cpu/operand/scratch.h"
 #include "base/thread.h"
 
 /* LARGE: bytes of all results; LINE: of a cache line. */
-enum { NONE = -1, MAX_CURSORS = KL_FUSION_INPUTS, LARGE = 1 << 22, LINE = 64 };
+enum { NONE = -1, MAX_CURSORS = KL_FUSION_INPUTS, LARGE = 1 << 22, LINE = 64, FEW_TURNS = 4 };
 
 struct step {
     const struct kl_cpu_step *given;
@@ -18,10 +20,16 @@ struct step {
     int order[3];      /* operand k of the map is input order[k] */
     int cursor[3];     /* the cursors of inputs in memory; else NONE */
     enum kl_dtype out; /* the dtype in memory */
+    /* A chain is steps of which each takes the value of the one before, which nothing else reads:
+     * they are computed together when the last one's turn comes. */
+    enum kl_chain_op link; /* what it does to input 0, if chains have it; else KL_CHAIN_NONE */
+    int before;            /* the step that it continues; NONE: it begins a chain */
+    bool goes_on;          /* a later step continues it */
+    int turn;              /* the step at whose turn its operands are read */
 };
 
 struct fusion {
-    int n, n_slots, n_cursors;
+    int n, n_turns, n_cursors;
     int64_t size, chunk, tile; /* elements */
     bool large;                /* operands and results together do not fit into a cache */
     struct step steps[KL_FUSION_STEPS];
@@ -119,15 +127,42 @@ static const void *operand(const struct step *s, int k, const void *const *value
     return w->converted[k].bytes;
 }
 
-static const void *run_step(const struct step *s, const void *const *values, struct work *w, int at,
-                            int64_t m) {
+/* The operation with its operands exchanged. */
+static enum kl_chain_op turned(enum kl_chain_op link) {
+    return link == KL_CHAIN_SUBTRACT ? KL_CHAIN_SUBTRACT_FROM
+           : link == KL_CHAIN_DIVIDE ? KL_CHAIN_DIVIDE_INTO
+                                     : link;
+}
+
+static void run_chain(const struct step *steps, const void *const *values, struct work *w, int last,
+                      int64_t m, float *out) {
+    struct kl_chain_link links[KL_FUSION_STEPS];
+    struct kl_chain_link *link = links + KL_FUSION_STEPS;
+    const void *first = NULL;
+    for (int at = last; at != NONE; at = steps[at].before) {
+        const struct step *s = &steps[at];
+        const bool two = s->given->n_in == 2, right = two && s->given->from[1] == s->before;
+        if (s->before == NONE) first = operand(s, 0, values, w, m);
+        *--link = (struct kl_chain_link){
+            s->before != NONE && right ? turned(s->link) : s->link,
+            two ? operand(s, s->before != NONE && right ? 0 : 1, values, w, m) : NULL};
+    }
+    kl_cpu_chain_f32(m, out, first, link, (int)(links + KL_FUSION_STEPS - link));
+}
+
+static const void *run_step(const struct fusion *g, const void *const *values, struct work *w,
+                            int at, int64_t m) {
+    const struct step *s = &g->steps[at];
     const void *x[3] = {NULL, NULL, NULL};
-    for (int k = 0; k < s->given->n_in; k++) x[k] = operand(s, k, values, w, m);
+    for (int k = 0; k < s->given->n_in && s->before == NONE; k++)
+        x[k] = operand(s, k, values, w, m);
     void *memory = s->given->stored && !w->patch ? kl_cursor_claim(&w->out[at], m) : NULL;
     if (memory) ask(&w->ahead, w->out[at].next, m * w->out[at].item_bytes);
     void *store = memory ? memory : w->slots[s->slot].bytes;
     void *calc = s->map.out_type == s->out ? store : w->result.bytes;
-    if (s->map.fn)
+    if (s->before != NONE)
+        run_chain(g->steps, values, w, at, m, calc);
+    else if (s->map.fn)
         s->map.fn(m, calc, x[0], x[1], x[2]);
     else
         kl_convert(s->map.out_type, calc, s->map.in_type[0], x[0], m);
@@ -160,10 +195,11 @@ static void run_chunk(void *arg, int64_t index) {
         int64_t m = kl_min64(left, g->tile);
         const void *values[KL_FUSION_STEPS];
         for (int j = 0; j < g->n; j++) {
-            values[j] = run_step(&g->steps[j], values, &w, j, m);
+            if (g->steps[j].goes_on) continue;
+            values[j] = run_step(g, values, &w, j, m);
             prefetch(&w.ahead, w.ahead.share);
         }
-        prefetch_rest(&w.ahead, g->n);
+        prefetch_rest(&w.ahead, g->n_turns);
     }
 }
 
@@ -182,9 +218,52 @@ static void run_patches(void *arg, int64_t task) {
     for (int64_t i = 0; kl_patch_of(&at, &g->grid, task, i); i++) {
         const void *values[KL_FUSION_STEPS];
         for (int j = 0; j < g->n; j++)
-            values[j] = run_step(&g->steps[j], values, &w, j, at.rows * at.cols);
+            if (!g->steps[j].goes_on) values[j] = run_step(g, values, &w, j, at.rows * at.cols);
     }
     kl_nontemporal_end();
+}
+
+static enum kl_chain_op link_of(const struct step *s) {
+    const bool floats = s->out == KL_F32 && s->given->in[0].dtype == KL_F32;
+    if (!floats || (s->given->n_in == 2 && s->given->in[1].dtype != KL_F32)) return KL_CHAIN_NONE;
+    switch (s->given->op) {
+    case KL_OP_ADD: return KL_CHAIN_ADD;
+    case KL_OP_SUBTRACT: return KL_CHAIN_SUBTRACT;
+    case KL_OP_MULTIPLY: return KL_CHAIN_MULTIPLY;
+    case KL_OP_DIVIDE: return KL_CHAIN_DIVIDE;
+    case KL_OP_SQUARE: return KL_CHAIN_SQUARE;
+    case KL_OP_NEGATIVE: return KL_CHAIN_NEGATIVE;
+    default: return KL_CHAIN_NONE;
+    }
+}
+
+/* A result that is stored may take the memory of an operand that no later step reads, so no chain
+ * reads operands after a result is stored that its steps would have read before. */
+static void find_chains(struct fusion *g) {
+    int uses[KL_FUSION_STEPS] = {0}, stored = NONE; /* the last step before j whose output is */
+    for (int j = 0; j < g->n; j++)
+        for (int i = 0; i < g->steps[j].given->n_in; i++)
+            if (g->steps[j].given->from[i] >= 0) uses[g->steps[j].given->from[i]]++;
+    g->n_turns = g->n;
+    for (int j = 0; j < g->n; j++) {
+        struct step *s = &g->steps[j];
+        s->link = link_of(s);
+        s->before = NONE;
+        s->goes_on = false;
+        for (int i = 0; i < s->given->n_in && s->link && s->before == NONE; i++) {
+            const int from = s->given->from[i];
+            if (from <= stored || !g->steps[from].link || uses[from] > 1) continue;
+            s->before = from;
+            g->steps[from].goes_on = true;
+            g->n_turns--;
+        }
+        if (s->given->stored) stored = j;
+    }
+    for (int j = g->n - 1; j >= 0; j--) {
+        const int before = g->steps[j].before;
+        if (!g->steps[j].goes_on) g->steps[j].turn = j;
+        if (before != NONE) g->steps[before].turn = g->steps[j].turn;
+    }
 }
 
 /* A tile is reused as soon as no later step reads it. The fewer tiles, the more of the L1 cache is
@@ -193,22 +272,26 @@ static void assign_slots(struct fusion *g) {
     int last_use[KL_FUSION_STEPS];
     bool busy[KL_FUSION_STEPS] = {false};
     for (int j = 0; j < g->n; j++) {
+        const struct step *s = &g->steps[j];
         last_use[j] = j;
-        for (int i = 0; i < g->steps[j].given->n_in; i++)
-            if (g->steps[j].given->from[i] >= 0) last_use[g->steps[j].given->from[i]] = j;
+        for (int i = 0; i < s->given->n_in; i++) {
+            const int from = s->given->from[i];
+            if (from >= 0 && last_use[from] < s->turn) last_use[from] = s->turn;
+        }
     }
     for (int j = 0; j < g->n; j++) {
         int slot = 0;
+        if (g->steps[j].goes_on) continue; /* its value never is in a tile */
         while (busy[slot]) slot++;
         g->steps[j].slot = slot;
         busy[slot] = true;
         for (int k = 0; k <= j; k++)
-            if (last_use[k] == j) busy[g->steps[k].slot] = false;
+            if (last_use[k] == j && !g->steps[k].goes_on) busy[g->steps[k].slot] = false;
     }
 }
 
-/* Half a tile's memory, but at least KL_TILE elements: the tiles of all steps share the L1
- * cache. */
+/* Half a tile's memory, but at least KL_TILE elements: the tiles of all steps share the L1 cache.
+ * Chains need fewer of them, so few turns have whole ones. */
 static int64_t tile_of(const struct fusion *g) {
     size_t widest = 2;
     for (int j = 0; j < g->n; j++) {
@@ -223,6 +306,7 @@ static int64_t tile_of(const struct fusion *g) {
             if (taken * 2 > widest) widest = taken * 2;
         }
     }
+    if (g->n_turns < g->n && g->n_turns <= FEW_TURNS) return kl_tile_elements(widest / 2);
     return kl_tile_elements(widest > 8 ? 8 : widest);
 }
 
@@ -247,6 +331,7 @@ void kl_cpu_variant_run_fusion(const struct kl_cpu_step *steps, int n, kl_parall
             s->order[1] = 0;
         }
     }
+    find_chains(&g);
     assign_slots(&g);
     g.tile = tile_of(&g);
     const struct kl_arg *memory[KL_FUSION_INPUTS];
