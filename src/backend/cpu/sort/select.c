@@ -1,6 +1,6 @@
 /* select.c - see select.h. The kth key is found digit by digit, from the highest in which keys
- * differ, counted from the smallest key; with AVX-512 keys of 32 bits are split by pivots in
- * vectors. Elements are moved without branches, since nothing foretells their keys. */
+ * differ, counted from the smallest key; with AVX-512 keys are split by pivots in vectors. Elements
+ * are moved without branches, since nothing foretells their keys. */
 #include "backend/cpu/sort/select.h"
 
 #include <string.h>
@@ -25,12 +25,13 @@ enum { DIGIT = 8 };
 #include "backend/cpu/sort/select.inc"
 
 uint64_t kl_select(bool wide, const void *keys, void *room, int64_t n, int64_t kth) {
-    if (wide) return select_u64(keys, room, n, kth);
 #ifdef __AVX512F__
-    uint32_t found;
-    if (select_quick(&found, keys, room, n, kth)) return found;
+    uint32_t narrow;
+    uint64_t found;
+    if (!wide && kl_quick_select_32(&narrow, keys, room, n, kth)) return narrow;
+    if (wide && kl_quick_select_64(&found, keys, room, n, kth)) return found;
 #endif
-    return select_u32(keys, room, n, kth);
+    return (wide ? select_u64 : select_u32)(keys, room, n, kth);
 }
 
 void kl_select_count(bool wide, const void *keys, int64_t n, uint64_t middle, int64_t *below,

@@ -2,40 +2,6 @@
  * it. */
 #include "backend/cpu/sort/sort_quick_avx512.h"
 
-/* Finds the kth of n keys; room is memory for 2 n. Returns false where too many partitions were
- * uneven. */
-static bool select_quick(uint32_t *found, const uint32_t *keys, uint32_t *room, int64_t n,
-                         int64_t kth) {
-    uint32_t *x = room, *space = room + n;
-    memcpy(x, keys, (size_t)n * sizeof *x);
-    for (int depth = KL_QUICK_DEPTH; n > KL_QUICK_FEW; depth--) {
-        if (depth == 0) return false;
-        const int64_t s = n / 8;
-        uint32_t pivot = kl_quick_middle(x[s], x[4 * s], x[7 * s]);
-        if (n > KL_QUICK_MEDIANS)
-            pivot = kl_quick_middle(pivot, kl_quick_middle(x[0], x[2 * s], x[5 * s]),
-                                    kl_quick_middle(x[3 * s], x[6 * s], x[n - 1]));
-        int64_t front = kl_quick_part(false, x, space, n, pivot);
-        if (front == 0) { /* no key is smaller than the pivot */
-            front = kl_quick_part(true, x, space, n, pivot);
-            if (kth < front) {
-                *found = pivot;
-                return true;
-            }
-        }
-        if (kth < front) {
-            n = front;
-        } else {
-            x += front;
-            n -= front;
-            kth -= front;
-        }
-    }
-    kl_quick_few(x, n);
-    *found = x[kth];
-    return true;
-}
-
 /* Stores the lanes of v that m has, side by side, as items of 1, 2 or 4 bytes. */
 static inline void put_lanes(int item, char *dst, __m512i v, __mmask16 m) {
     const __mmask16 first = (__mmask16)((1u << __builtin_popcount(m)) - 1);
@@ -65,7 +31,7 @@ static inline __attribute__((always_inline)) void move_items(int item, char *dst
                          _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
     int64_t below = to[0], like = to[1], above = to[2];
     for (int64_t i = 0; i < n; i += 16) {
-        const __mmask16 there = kl_quick_lanes(n - i, 0);
+        const __mmask16 there = kl_quick_lanes_32(n - i, 0);
         const __m512i k = _mm512_maskz_loadu_epi32(there, key + i);
         const __m512i v = src ? get_lanes(item, src + i * item, there) : place;
         const __mmask16 less = _mm512_mask_cmplt_epu32_mask(there, k, m),
@@ -98,7 +64,7 @@ static void move_vectors(int item, char *dst, int64_t *to, const uint32_t *key, 
 static void keys_above(const uint32_t *key, int64_t n, uint32_t middle, uint32_t *found) {
     const __m512i m = _mm512_set1_epi32((int)middle);
     for (int64_t i = 0; i < n; i += 16) {
-        const __mmask16 there = kl_quick_lanes(n - i, 0);
+        const __mmask16 there = kl_quick_lanes_32(n - i, 0);
         const __m512i k = _mm512_maskz_loadu_epi32(there, key + i);
         const __mmask16 more = _mm512_mask_cmpgt_epu32_mask(there, k, m);
         put_lanes(4, (char *)found, k, more);

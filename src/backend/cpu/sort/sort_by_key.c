@@ -1,9 +1,10 @@
 /* sort_by_key.c - sorting by unsigned keys, stably. See keys.h. Many elements are first split into
  * buckets of about equal size that fit the caches, by the highest bits in which keys differ;
  * threads count and move parts of them. Then one thread sorts each bucket, digit by digit from the
- * lowest. Fewer elements are sorted by digits directly, very few by merging. With AVX-512, keys of
- * 32 bits alone are sorted by a quicksort in vectors (sort_quick_avx512.h), and up to PIVOTED of
- * them are split by its pivots, in less than half the time that moving them one by one takes. A
+ * lowest. Fewer elements are sorted by digits directly, very few by merging. With AVX-512,
+ * keys are sorted by a quicksort in vectors (sort_quick_avx512.h), those of 64 bits where they
+ * differ in many; and up to PIVOTED of 32 bits alone are split by its pivots, in less than half the
+ * time that moving them one by one takes. A
  * bucket with a large part of all elements, which one outlying key can cause, is split again. */
 #include "backend/cpu/sort/keys.h"
 #include "backend/cpu/operand/scratch.h"
@@ -18,7 +19,7 @@ enum {
     MAX_PARTS = 16,
     HELD = 128,   /* bytes of a bucket that are buffered, to be written as whole cache lines */
     MERGED = 128, /* elements; fewer are sorted by merging */
-    /* With AVX-512: up to QUICK elements of 32 bits are sorted in vectors. A bucket then has about
+    /* With AVX-512: up to QUICK elements are sorted in vectors. A bucket of 32 bits then has about
      * QUICK_BUCKET elements, if that makes QUICK_ENOUGH buckets or more. */
     QUICK = 1 << 18,
     QUICK_BUCKET = 1 << 14,
@@ -92,20 +93,28 @@ static struct digits digits_of(enum kl_sort_kind kind, struct range r) {
                            .high = 64 - __builtin_clzll((r.high & by) - (r.low & by))};
 }
 
-/* Sorts digit by digit on one thread. The result is in x or room. */
+/* Sorts digit by digit on one thread, or in vectors. The result is in x or room. */
 static char *by_digits(enum kl_sort_kind kind, char *x, char *room, int64_t n) {
-    enum { WIDE = 11, NARROW = 8 };
-/* Equal keys cannot be told apart, so an unstable sort will do. For 64 bits, sorting by digits is
- * faster. */
+    enum { WIDE = 11, NARROW = 8, FEW_BITS = 24 };
+    struct range range = NO_KEYS;
+    bool in_vectors = false;
+/* Equal keys cannot be told apart, so an unstable sort will do. Digits are faster for keys of 64
+ * bits that differ in few of them. */
 #ifdef __AVX512F__
     if (kind == KL_SORT_U32 && n <= QUICK &&
-        kl_quick_sort((uint32_t *)(void *)x, (uint32_t *)(void *)room, n, KL_QUICK_DEPTH))
+        kl_quick_sort_32((uint32_t *)(void *)x, (uint32_t *)(void *)room, n, KL_QUICK_DEPTH))
         return x;
+    in_vectors = kind == KL_SORT_U64 && n <= QUICK;
 #endif
-    if (n < MERGED) return sorts[kind].merge(x, room, n);
-    struct range range = NO_KEYS;
+    if (n < MERGED && !in_vectors) return sorts[kind].merge(x, room, n);
     sorts[kind].range(x, n, &range);
     const struct digits d = digits_of(kind, range);
+    in_vectors = in_vectors && (n < MERGED || d.high - d.low > FEW_BITS);
+#ifdef __AVX512F__
+    if (in_vectors &&
+        kl_quick_sort_64((uint64_t *)(void *)x, (uint64_t *)(void *)room, n, KL_QUICK_DEPTH))
+        return x;
+#endif
     const uint64_t base = d.base;
     int bits = d.high, low = d.low;
     int most = n < 1 << WIDE ? NARROW : WIDE, digits = (bits - low + most - 1) / most;
@@ -246,7 +255,7 @@ static void part_between(uint32_t *x, uint32_t *room, int64_t n, const uint32_t 
     *counts = n;
     if (buckets == 1) return;
     int half = buckets / 2;
-    int64_t front = kl_quick_part(false, x, room, n, pivot[half - 1]);
+    int64_t front = kl_quick_part_32(false, x, room, n, pivot[half - 1]);
     part_between(x, room, front, pivot, half, counts);
     part_between(x + front, room, n - front, pivot + half, half, counts + half);
 }
@@ -268,7 +277,7 @@ static void pivot_bucket(void *arg, int64_t k) {
     struct pivoted *p = arg;
     int64_t start = p->starts[0][k], end = k + 1 < BETWEEN ? p->starts[0][k + 1] : p->n;
     uint32_t *x = p->to + start, *room = p->from + start;
-    if (kl_quick_sort(x, room, end - start, KL_QUICK_DEPTH)) return;
+    if (kl_quick_sort_32(x, room, end - start, KL_QUICK_DEPTH)) return;
     char *sorted = by_digits(KL_SORT_U32, (char *)x, (char *)room, end - start);
     if (sorted != (char *)x) memcpy(x, sorted, (size_t)(end - start) * sizeof *x);
 }

@@ -128,15 +128,17 @@ static void few(void **state) {
     kl_cpu_use_variant(-1);
 }
 
-/* The pivots (sort/sort_quick_avx512.h) split off one or two elements each time, until the kernel
- * falls back to another method. */
-static void bad_pivots(void **state) {
-    enum { N = 256, LEFT = 64 };
-    uint32_t x[N] = {0}, known = 0, levels = 0;
-    int ids[N], n = N;
-    for (int i = 0; i < N; i++) ids[i] = i;
+/* Elements of which the pivots (sort/sort_quick_avx512.h) split off one or two each time, until the
+ * kernel falls back to another method. `left` elements or fewer are sorted without pivots. */
+static void make_bad(uint32_t *x, int n, int left) {
+    enum { MOST = 256 };
+    uint32_t known = 0, levels = 0;
+    int ids[MOST];
+    const int all = n;
+    memset(x, 0, (size_t)n * sizeof *x);
+    for (int i = 0; i < n; i++) ids[i] = i;
     /* An element without a value yet counts as larger than all others. */
-    for (; n > LEFT; levels++) {
+    for (; n > left; levels++) {
         int picks[] = {ids[n / 8], ids[4 * (n / 8)], ids[7 * (n / 8)]}, kept = 0;
         uint32_t seen[3], pivot = 0;
         for (int k = 0; k < 2; k++)
@@ -154,8 +156,18 @@ static void bad_pivots(void **state) {
         n = kept;
     }
     assert_true(levels > 60);
-    for (int i = 0; i < N; i++)
+    for (int i = 0; i < all; i++)
         if (!x[i]) x[i] = ++known;
+}
+
+static void bad_pivots(void **state) {
+    enum { N = 256 };
+    uint32_t x[N];
+    uint64_t wide[N];
+    make_bad(x, N, 64);
+    for (int i = 0; i < N; i++) wide[i] = (uint64_t)x[i] << 33 | (uint64_t)x[i] << 3;
+    check(KL_U64, N_MANNERS, N, wide, true);
+    make_bad(x, N, 128);
     check(KL_U32, N_MANNERS, N, x, true);
     /* The same elements as one bucket of many more elements: in the same order, and not among the
      * elements that are sampled to choose the buckets. */
