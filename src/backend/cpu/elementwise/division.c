@@ -152,12 +152,21 @@ static inline uint64_t quotient_of_64_bits(uint64_t a, uint64_t b) {
 }
 #endif
 
+#define NO_VECTORS(n, z, x, y, rest) 0
+#ifdef __aarch64__
+#include "backend/cpu/elementwise/division_neon.h"
+#define I32_BY_VECTORS quotients_i32
+#else
+#define I32_BY_VECTORS NO_VECTORS
+#endif
+
 #define T uint8_t
 #define U uint8_t
 #define W uint16_t
 #define NEGATIVE NO_SIGN
 #define QUOTIENT quotient_of_16_bits
 #define BY_MULTIPLIER true
+#define BY_VECTORS NO_VECTORS
 #define NAME u8
 /* defines divisor_of_u8, times_u8, sign_u8, below_u8, divided_u8, floor_divide_u8,
  * remainder_u8, power_u8 */
@@ -168,6 +177,7 @@ static inline uint64_t quotient_of_64_bits(uint64_t a, uint64_t b) {
 #define NEGATIVE NO_SIGN
 #define QUOTIENT quotient_of_16_bits
 #define BY_MULTIPLIER true
+#define BY_VECTORS NO_VECTORS
 #define NAME u16
 /* defines divisor_of_u16, times_u16, sign_u16, below_u16, divided_u16, floor_divide_u16,
  * remainder_u16, power_u16 */
@@ -178,6 +188,7 @@ static inline uint64_t quotient_of_64_bits(uint64_t a, uint64_t b) {
 #define NEGATIVE NO_SIGN
 #define QUOTIENT quotient_of_32_bits
 #define BY_MULTIPLIER true
+#define BY_VECTORS NO_VECTORS
 #define NAME u32
 /* defines divisor_of_u32, times_u32, sign_u32, below_u32, divided_u32, floor_divide_u32,
  * remainder_u32, power_u32 */
@@ -188,6 +199,7 @@ static inline uint64_t quotient_of_64_bits(uint64_t a, uint64_t b) {
 #define NEGATIVE NO_SIGN
 #define QUOTIENT quotient_of_64_bits
 #define BY_MULTIPLIER IS_SCALAR_64
+#define BY_VECTORS NO_VECTORS
 #define NAME u64
 /* defines divisor_of_u64, times_u64, sign_u64, below_u64, divided_u64, floor_divide_u64,
  * remainder_u64, power_u64 */
@@ -198,6 +210,7 @@ static inline uint64_t quotient_of_64_bits(uint64_t a, uint64_t b) {
 #define NEGATIVE BELOW_0
 #define QUOTIENT quotient_of_16_bits
 #define BY_MULTIPLIER true
+#define BY_VECTORS NO_VECTORS
 #define NAME i8
 /* defines divisor_of_i8, times_i8, sign_i8, below_i8, divided_i8, floor_divide_i8,
  * remainder_i8, power_i8 */
@@ -208,6 +221,7 @@ static inline uint64_t quotient_of_64_bits(uint64_t a, uint64_t b) {
 #define NEGATIVE BELOW_0
 #define QUOTIENT quotient_of_16_bits
 #define BY_MULTIPLIER true
+#define BY_VECTORS NO_VECTORS
 #define NAME i16
 /* defines divisor_of_i16, times_i16, sign_i16, below_i16, divided_i16, floor_divide_i16,
  * remainder_i16, power_i16 */
@@ -218,6 +232,7 @@ static inline uint64_t quotient_of_64_bits(uint64_t a, uint64_t b) {
 #define NEGATIVE BELOW_0
 #define QUOTIENT quotient_of_32_bits
 #define BY_MULTIPLIER true
+#define BY_VECTORS I32_BY_VECTORS
 #define NAME i32
 /* defines divisor_of_i32, times_i32, sign_i32, below_i32, divided_i32, floor_divide_i32,
  * remainder_i32, power_i32 */
@@ -228,6 +243,7 @@ static inline uint64_t quotient_of_64_bits(uint64_t a, uint64_t b) {
 #define NEGATIVE BELOW_0
 #define QUOTIENT quotient_of_64_bits
 #define BY_MULTIPLIER IS_SCALAR_64
+#define BY_VECTORS NO_VECTORS
 #define NAME i64
 /* defines divisor_of_i64, times_i64, sign_i64, below_i64, divided_i64, floor_divide_i64,
  * remainder_i64, power_i64 */
