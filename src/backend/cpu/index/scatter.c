@@ -117,6 +117,7 @@ static void add_index(const struct kl_scatter_job *j, int k, struct kl_cursor *c
     int64_t v[KL_TILE], size = out->dims[j->axes[k]], stride = out->strides[j->axes[k]];
     int64_t last = size - (j->extents ? j->extents[j->axes[k]] : 1);
     union kl_tile raw;
+    c->filled = 0; /* the tile is another one at each call */
     kl_convert(KL_I64, v, indices->dtype, kl_cursor_next(c, n, &raw), n);
     /* An index above 2^63 is out of range; as a signed number it would be negative. */
     if (indices->dtype == KL_U64) KL_EACH(i, n) v[i] = v[i] < 0 ? INT64_MAX : v[i];
@@ -164,6 +165,7 @@ void kl_scatter_near_places(struct kl_scatter_walk *w, int64_t n, uint32_t *plac
     if (j->n_axes == 1 && !w->moves && indices->dtype == KL_I32) {
         /* the usual case, which needs no 64-bit arithmetic */
         union kl_tile raw;
+        w->cursors[0].filled = 0; /* the tile is another one at each call */
         const int32_t *v = kl_cursor_next(&w->cursors[0], n, &raw);
         kl_prefetch((const char *)v + FETCHED, n * 4);
         const uint32_t size = (uint32_t)out->dims[j->axes[0]];

@@ -51,6 +51,7 @@ void kl_cursor_init_arg(struct kl_cursor *c, const struct kl_arg *a) {
 
 void kl_cursor_seek(struct kl_cursor *c, int64_t pos) {
     c->next = c->data;
+    c->filled = 0;
     for (int i = c->ndim - 1; i >= 0; i--) {
         int64_t q = pos / c->dims[i];
         c->at[i] = pos - q * c->dims[i];
@@ -266,6 +267,23 @@ void *kl_cursor_claim(struct kl_cursor *c, int64_t n) {
     return p;
 }
 
+/* The same row everywhere: the tile keeps copies of it, so that most calls copy nothing. NULL: the
+ * next n elements do not fit into it, with those of the row that come before them. */
+static const void *repeated_row(struct kl_cursor *c, int64_t n, union kl_tile *tile) {
+    const int64_t row = c->dims[1], first = c->at[1], end = first + n;
+    if (end > (int64_t)sizeof tile->bytes / c->item_bytes) return NULL;
+    while (c->filled < end) {
+        const int64_t at = c->filled % row, some = kl_min64(row - at, end - c->filled);
+        memcpy(tile->bytes + c->filled * c->item_bytes, c->data + at * c->item_bytes,
+               (size_t)(some * c->item_bytes));
+        c->filled += some;
+    }
+    c->at[0] += end / row;
+    c->at[1] = end % row;
+    c->next = c->data + c->at[1] * c->item_bytes;
+    return tile->bytes + first * c->item_bytes;
+}
+
 const void *kl_cursor_next(struct kl_cursor *c, int64_t n, union kl_tile *tile) {
     if (c->ndim == 0) {
         if (n == 1) return c->data;
@@ -277,7 +295,10 @@ const void *kl_cursor_next(struct kl_cursor *c, int64_t n, union kl_tile *tile) 
         return tile->bytes;
     }
     const void *p = kl_cursor_claim(c, n);
+    if (!p && c->ndim == 2 && c->strides[0] == 0 && c->strides[1] == c->item_bytes)
+        p = repeated_row(c, n, tile);
     if (p) return p;
+    c->filled = 0;
     kl_cursor_read(c, n, tile->bytes);
     return tile->bytes;
 }

@@ -34,8 +34,8 @@ static inline int64_t kl_tile_elements(size_t widest) {
 struct kl_cursor {
     char *data; /* element 0 */
     int item_bytes;
-    int ndim;                      /* 0: a single element, or the same element everywhere */
-    int64_t filled;                /* copies of the single element that the tile holds already */
+    int ndim;       /* 0: a single element, or the same element everywhere */
+    int64_t filled; /* elements that the tile holds already: of one, or of one row, repeated */
     int64_t dims[KL_LONG_AXES];    /* extents, in elements */
     int64_t strides[KL_LONG_AXES]; /* strides, in bytes */
     int64_t at[KL_LONG_AXES];      /* coordinates of the next element */
@@ -48,7 +48,7 @@ void kl_cursor_init(struct kl_cursor *c, void *data, int item_bytes, int ndim, c
 void kl_cursor_init_arg(struct kl_cursor *c, const struct kl_arg *a);
 void kl_cursor_seek(struct kl_cursor *c, int64_t pos);
 /* The next n elements, as many as a tile has at most, as contiguous memory: in place, or gathered
- * into `tile`, which must be the same at every call. */
+ * into `tile`, which must be the same, and as the last call left it, until the next seek. */
 const void *kl_cursor_next(struct kl_cursor *c, int64_t n, union kl_tile *tile);
 /* The address to which the next n elements can be written directly, or NULL where kl_cursor_write
  * must be used. */

@@ -295,7 +295,6 @@ static void by_rows(const struct job *j, int64_t begin, int64_t n, int64_t from,
     for (int64_t o = 0; o < n; o++) {
         best[o] = (struct best){.at = -1};
         c.data = (char *)in->data + offsets[o] * item;
-        c.filled = 0;
         kl_cursor_seek(&c, from);
         int64_t most = c.ndim == 1 && c.strides[0] == item ? LONG_TILE : KL_TILE;
         for (int64_t at = 0; at < count; at += most) {

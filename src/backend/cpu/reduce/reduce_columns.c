@@ -42,7 +42,6 @@ static void join_some(struct leaf *b, int64_t first, int64_t apart, char *out) {
         const void *x = base;
         if (!j->run) {
             b->c.data = base;
-            b->c.filled = 0;
             kl_cursor_seek(&b->c, b->begin);
             x = kl_cursor_next(&b->c, b->n, &b->raw);
         }

@@ -64,7 +64,6 @@ void kl_reduce_rows(const struct kl_reduce_job *j, int64_t begin, int64_t n, int
             run(j, &counter, base + from * item, count, mean);
         } else {
             c.data = (char *)base;
-            c.filled = 0;
             kl_cursor_seek(&c, from);
             for (int64_t at = 0; at < count; at += KL_TILE) {
                 int64_t m = kl_min64(KL_TILE, count - at);

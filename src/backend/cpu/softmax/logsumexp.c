@@ -527,7 +527,6 @@ static void logsumexp_c64(void *arg, int64_t o) {
     kl_cursor_init(&c, (struct kl_c64 *)in->data + offset, (int)sizeof total, j->s.n_gone,
                    j->s.gone_dims, j->s.gone_strides);
     for (int pass = 0; pass < 2; pass++) {
-        c.filled = 0;
         kl_cursor_seek(&c, 0);
         for (int64_t at = 0; at < j->s.n_red; at += KL_TILE) {
             int64_t n = kl_min64(KL_TILE, j->s.n_red - at);

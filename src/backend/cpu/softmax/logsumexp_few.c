@@ -26,7 +26,6 @@ static const void *few_of(const struct job *j, struct kl_cursor *c, int64_t offs
                           int64_t n, union kl_tile *raw, union kl_tile *tile) {
     const struct kl_arg *in = j->l->in;
     c->data = (char *)in->data + offset * (int64_t)kl_dtype_size(in->dtype);
-    c->filled = 0;
     kl_cursor_seek(c, begin);
     return kl_cursor_next_as(c, n, in->dtype, KL_F32, raw, tile);
 }
