@@ -1,11 +1,16 @@
-/* test_flight_faults.c - KEEL_VALIDATE on a device of OpenCL: a block that is reused in flight, and
- * one that is written outside of its bounds, are reported by name every time.
- * tests/runtime/test_validate.c has the same tests on the simulated device.
+/* test_flight_faults.c - KEEL_VALIDATE on a device of OpenCL, or on the simulated Metal where
+ * KEEL_TEST_GPU names it: a block that is reused in flight, and one that is written outside of its
+ * bounds, are reported by name every time. tests/runtime/test_validate.c has the same tests on the
+ * simulated device.
  *
  * A block is in flight until the host is told that its use has ended. The test holds back OpenCL's
- * notifications, so the result does not depend on the speed of the device. */
+ * notifications, or Metal's device, so the result does not depend on the speed of the device. */
+#include <dlfcn.h>
+
 #include "graph/graph_support.h"
 
+#include "backend/gpu/gpu_internal.h"
+#include "backend/metal/metal.h"
 #include "backend/opencl/opencl_internal.h"
 #include "base/op/validate.h"
 #include "ops/ops.h"
@@ -28,6 +33,8 @@ static struct {
     struct said *said; /* the newest one is first */
 } held = {.mu = PTHREAD_MUTEX_INITIALIZER};
 static struct kl_opencl_functions real;
+static void (*hold_metal)(bool held); /* NULL: the device is one of OpenCL */
+static struct kl_driver *driver;
 
 static void called_back(cl_event event, cl_int status, void *arg) {
     struct said *s = arg;
@@ -66,12 +73,20 @@ static cl_int event_info(cl_event event, cl_uint what, size_t room, void *out, s
 }
 
 static void hold(void) {
+    if (hold_metal) {
+        hold_metal(true);
+        return;
+    }
     pthread_mutex_lock(&held.mu);
     held.on = true;
     pthread_mutex_unlock(&held.mu);
 }
 
 static void let_go(void) {
+    if (hold_metal) {
+        hold_metal(false);
+        return;
+    }
     pthread_mutex_lock(&held.mu);
     struct said *s = held.said;
     held.said = NULL;
@@ -132,7 +147,6 @@ static void handed_to_another_stream_in_flight(void **state) {
  * (tests/ops/properties/test_on_gpu_outside.c has kernels that write beside a block themselves.) */
 static void written_outside(void **state) {
     struct kl_stream *s;
-    struct kl_driver *d = kl_opencl_driver(0);
     static const int wrong = 12345;
     t_streams("g", &s);
     for (int i = 0; i < TIMES; i++) {
@@ -141,7 +155,8 @@ static void written_outside(void **state) {
         struct kl_block *b = x->t.buffer->block;
         size_t before = KL_GUARD_BYTES - sizeof wrong, behind = KL_GUARD_BYTES + b->bytes;
         assert_int_equal(
-            d->ops->write(d, b->raw, i % 2 ? behind : before, &wrong, sizeof wrong, NULL), 0);
+            driver->ops->write(driver, b->raw, i % 2 ? behind : before, &wrong, sizeof wrong, NULL),
+            0);
         assert_int_equal(kl_negative(&y, x, s, NULL), 0);
         struct kl_error *e = t_error(y);
         assert_int_equal(e->code, KL_EVALIDATE);
@@ -157,14 +172,28 @@ static void written_outside(void **state) {
     kl_stream_release(s);
 }
 
+static bool on_metal(void) {
+    const char *gpu = getenv("KEEL_TEST_GPU");
+    return gpu && strcmp(gpu, "metal") == 0;
+}
+
 static int set_up(void **state) {
+    const bool metal = on_metal();
     struct kl_backend *b;
     struct kl_error *err = NULL;
     kl_test_set_validating(true);
-    setenv("KEEL_GPU", "opencl", 1);
-    if (kl_opencl_open(0, &b, &err)) {
+    setenv("KEEL_GPU", metal ? "metal" : "opencl", 1);
+    if (metal) kl_metal_count(NULL);
+    if (metal ? kl_metal_open(0, &b, &err) : kl_opencl_open(0, &b, &err)) {
         print_error("%s\n", err->message);
         return -1;
+    }
+    driver = kl_gpu_device_of(b)->driver;
+    if (metal) {
+        void *library = dlopen(getenv("KEEL_METAL_LIBRARY"), RTLD_NOW),
+             *function = library ? dlsym(library, "metal_sim_hold") : NULL;
+        memcpy(&hold_metal, &function, sizeof function);
+        return function ? 0 : -1;
     }
     real = kl_cl;
     kl_cl.clSetEventCallback = set_callback;
@@ -173,6 +202,10 @@ static int set_up(void **state) {
 }
 
 int main(void) {
+    if (on_metal() && !getenv("KEEL_METAL_LIBRARY")) {
+        printf("NOT RUN: this is a test of the simulated Metal\n");
+        return 77;
+    }
     const struct CMUnitTest tests[] = {cmocka_unit_test(handed_to_another_stream_in_flight),
                                        cmocka_unit_test(written_outside)};
     return cmocka_run_group_tests(tests, set_up, NULL);
