@@ -8,7 +8,7 @@ families='create convert shape slice join index elementwise reduce scan sort sof
 shared='^(src/api/ops/api_ops|src/ops/(ops|build)|src/backend/cpu/(vector|operand|math|along|cpu_backend|cpu_kernels|cpu_variant)'
 shared+='|src/backend/gpu/lower/(axes|compiled|compiling|emit|families|fused|fused_source|guards|kernel_cache|lower|lowering|merge|side_by_side|sorts|space|submit)'
 shared+='|src/backend/gpu/kernels/(prelude|prelude_cuda|prelude_metal|prelude_opencl|math|guards)'
-shared+='|tests/backend/cpu/(math|along|cpu_kernels|kernel_support)|tests/backend/gpu/lower/(compiling|fake_driver|generated_names|kernel_cache|kernel_host|lower_support|no_memory|side_by_side))$'
+shared+='|tests/backend/cpu/(math|operand|along|cpu_kernels|kernel_support)|tests/backend/gpu/lower/(compiling|fake_driver|generated_names|kernel_cache|kernel_host|lower_support|no_memory|side_by_side))$'
 list() {
     # path, and the name that must begin with a family's
     find src/api/ops src/ops src/backend/cpu src/backend/gpu/lower src/backend/gpu/kernels tests/api/ops tests/ops/families tests/backend/cpu tests/backend/gpu/lower \
