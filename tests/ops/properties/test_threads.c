@@ -353,8 +353,9 @@ static void random_numbers(void **state) {
     struct kl_array *x = scalar_of(KL_U32, 0);
     for (int which = 0; which < 5; which++) compare(names[which], drawn, which, &x);
     kl_array_release(x);
-    assert_in_range(n_shared, 100, INT64_MAX);
-    printf("%d results\n", n_compared);
+    /* One of three ways counts what is shared. Of what was drawn (kl_test_takes) much is. */
+    assert_true(n_compared > 0 && n_shared > n_compared / 6);
+    printf("%d results, %lld shared\n", n_compared, (long long)n_shared);
 }
 
 int main(void) {
