@@ -35,7 +35,7 @@ enum {
 struct job {
     const struct kl_launch *l;
     int axis;
-    enum kl_dtype type; /* of the values from which keys are made */
+    enum kl_dtype type;
     int64_t kth, length, rows, group;
     int64_t segments;          /* of each row; for TOPK only */
     int dims[KL_LONG_AXES], n; /* the axes other than the sorted one */
@@ -83,17 +83,13 @@ static void put(const struct job *j, const struct row *r, int64_t to, int64_t fr
 /* The keys of a row, and room for two more times as many; then what is found. */
 struct keyed_row {
     struct row r;
-    bool wide;
+    int key_bytes;
     char *keys, *room;
 };
 
-static int64_t key_bytes(const struct job *j) {
-    return kl_dtype_size(j->type) == 8 ? 8 : 4;
-}
-
 static char *keys_new(struct job *j, struct keyed_row *row, int64_t found_bytes) {
-    row->wide = key_bytes(j) == 8;
-    const int64_t bytes = kl_round_up(j->length * key_bytes(j), 64);
+    row->key_bytes = kl_sort_key_bytes(j->type);
+    const int64_t bytes = kl_round_up(j->length * row->key_bytes, 64);
     row->keys = kl_malloc((size_t)(3 * bytes + found_bytes));
     if (!row->keys) {
         atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
@@ -104,21 +100,12 @@ static char *keys_new(struct job *j, struct keyed_row *row, int64_t found_bytes)
 }
 
 static void get_keys(const struct job *j, struct keyed_row *row) {
-    union kl_tile raw, tile;
-    uint64_t wide[KL_TILE];
+    union kl_tile raw;
     kl_cursor_seek(&row->r.in, 0);
     for (int64_t at = 0; at < j->length; at += KL_TILE) {
         const int64_t n = kl_min64(KL_TILE, j->length - at);
-        const void *x = kl_cursor_next_as(&row->r.in, n, j->l->in->dtype, j->type, &raw, &tile);
-        uint32_t *narrow = (uint32_t *)(void *)row->keys + at;
-        if (row->wide) {
-            kl_sort_keys(j->type, x, n, (uint64_t *)(void *)row->keys + at);
-        } else if (j->type == KL_F32) {
-            KL_EACH(i, n) narrow[i] = kl_key_f32(((const float *)x)[i]);
-        } else {
-            kl_sort_keys(j->type, x, n, wide);
-            KL_EACH(i, n) narrow[i] = (uint32_t)wide[i];
-        }
+        kl_sort_keys_narrow(j->type, kl_cursor_next(&row->r.in, n, &raw), n,
+                            row->keys + at * row->key_bytes);
     }
 }
 
@@ -129,18 +116,20 @@ static void partition_row(const struct job *j, int64_t i, struct keyed_row *row)
     union kl_tile raw;
     row->r = row_of(j, i);
     get_keys(j, row);
-    struct kl_select_split s = {
-        .wide = row->wide, .item = places ? 4 : item, .dst = row->r.dst, .step = row->r.out_step};
-    s.middle = kl_select(row->wide, row->keys, row->room, j->length, j->kth);
+    struct kl_select_split s = {.bytes = row->key_bytes,
+                                .item = places ? 4 : item,
+                                .dst = row->r.dst,
+                                .step = row->r.out_step};
+    s.middle = kl_select(row->key_bytes, row->keys, row->room, j->length, j->kth);
     int64_t below = 0, like = 0;
-    kl_select_count(row->wide, row->keys, j->length, s.middle, &below, &like);
+    kl_select_count(row->key_bytes, row->keys, j->length, s.middle, &below, &like);
     s.to[1] = below;
     s.to[2] = below + like;
     kl_cursor_seek(&row->r.in, 0);
     for (int64_t at = 0; at < j->length; at += KL_TILE) {
         const int64_t n = kl_min64(KL_TILE, j->length - at);
         const void *x = places ? NULL : kl_cursor_next(&row->r.in, n, &raw);
-        kl_select_move(&s, row->keys + at * key_bytes(j), n, x, at);
+        kl_select_move(&s, row->keys + at * row->key_bytes, n, x, at);
     }
 }
 
@@ -154,49 +143,76 @@ static void partition_chunk(void *arg, int64_t i) {
 }
 
 /* ---- the k largest of short rows: by the smallest of them ---- */
-/* Sorts the keys alone and makes values from them. Returns false where that would change zeros or
- * NaN, of which different ones have the same key. */
-static bool top_by_keys(const struct job *j, struct keyed_row *row, uint32_t least, int64_t above,
-                        char *memory) {
-    static const struct kl_launch alone;
-    const int64_t k = j->kth, item = (int64_t)kl_dtype_size(j->l->in->dtype);
-    uint32_t *found = (uint32_t *)(void *)memory, zero = kl_key_f32(0);
+/* Whether one of n keys, found in a row of floats, is that of zeros or NaN. */
+static bool has_special(const struct job *j, int64_t n, const void *found) {
+    const uint16_t *f16 = found;
+    const uint32_t *f32 = found;
+    const uint64_t *f64 = found;
+    const double zeros = 0;
+    uint64_t zero;
     int special = 0;
-    kl_select_keys((const uint32_t *)(const void *)row->keys, j->length, least, found);
-    for (int64_t m = above; m < k; m++) found[m] = least;
-    if (j->type == KL_F32) KL_EACH(m, k) special |= (found[m] == zero) | (found[m] == UINT32_MAX);
-    if (special) return false;
-    const uint32_t *sorted =
-        kl_sort_by_key(KL_SORT_U32, found, found + k + 1, found + 2 * (k + 1), k, &alone);
-    union kl_tile values, typed;
+    kl_sort_keys(j->type, &zeros, 1, &zero);
+    switch (j->type) {
+    case KL_F16:
+    case KL_BF16: KL_EACH(m, n) special |= (f16[m] == zero) | (f16[m] == UINT16_MAX); break;
+    case KL_F32: KL_EACH(m, n) special |= (f32[m] == zero) | (f32[m] == UINT32_MAX); break;
+    case KL_F64: KL_EACH(m, n) special |= (f64[m] == zero) | (f64[m] == UINT64_MAX); break;
+    default: break;
+    }
+    return special;
+}
+
+/* Sorts the keys alone and makes values from them. Returns false where that would change zeros or
+ * NaN, of which different ones have the same key, and for complex numbers. */
+static bool top_by_keys(const struct job *j, struct keyed_row *row, uint64_t least, int64_t above,
+                        char *found) {
+    static const struct kl_launch alone;
+    const int64_t k = j->kth, item = (int64_t)kl_dtype_size(j->type), bytes = row->key_bytes;
+    const enum kl_sort_kind kind = bytes == 8   ? KL_SORT_U64
+                                   : bytes == 4 ? KL_SORT_U32
+                                                : KL_SORT_U16;
+    if (j->type == KL_C64) return false;
+    kl_select_keys(row->key_bytes, row->keys, j->length, least, found);
+    for (int64_t m = above; m < k; m++)
+        if (bytes == 8)
+            ((uint64_t *)(void *)found)[m] = least;
+        else if (bytes == 4)
+            ((uint32_t *)(void *)found)[m] = (uint32_t)least;
+        else
+            ((uint16_t *)(void *)found)[m] = (uint16_t)least;
+    if (has_special(j, k, found)) return false;
+    char *room = found + kl_round_up((k + 1) * bytes, 8);
+    const char *sorted =
+        kl_sort_by_key(kind, found, room, room + kl_round_up(k * bytes, 8), k, &alone);
+    union kl_tile values;
     for (int64_t at = 0; at < k; at += KL_TILE) {
         const int64_t n = kl_min64(KL_TILE, k - at);
-        kl_sort_values(j->type, sorted + at, n, values.bytes);
-        const bool same = j->l->in->dtype == j->type;
-        if (!same) kl_convert(j->l->in->dtype, typed.bytes, j->type, values.bytes, n);
-        kl_copy_run((int)item, n, row->r.dst + at * row->r.out_step, row->r.out_step,
-                    same ? values.bytes : typed.bytes, item);
+        kl_sort_values(j->type, sorted + at * bytes, n, values.bytes);
+        kl_copy_run((int)item, n, row->r.dst + at * row->r.out_step, row->r.out_step, values.bytes,
+                    item);
     }
     return true;
 }
 
 static void top_row(const struct job *j, int64_t i, struct keyed_row *row, char *found) {
     static const struct kl_launch alone;
-    const int64_t k = j->kth, bytes = row->wide ? (int64_t)sizeof(struct kl_long_key) : 8;
+    const bool wide = row->key_bytes == 8;
+    const int64_t k = j->kth, bytes = wide ? (int64_t)sizeof(struct kl_long_key) : 8;
     char *room = found + (k + 1) * bytes;
     row->r = row_of(j, i);
     get_keys(j, row);
-    const uint64_t least = kl_select(row->wide, row->keys, row->room, j->length, j->length - k);
+    const uint64_t least =
+        kl_select(row->key_bytes, row->keys, row->room, j->length, j->length - k);
     int64_t below = 0, like = 0;
-    kl_select_count(row->wide, row->keys, j->length, least, &below, &like);
-    if (!row->wide && top_by_keys(j, row, (uint32_t)least, j->length - below - like, found)) return;
-    kl_select_above(row->wide, row->keys, j->length, least, j->length - k - below, found);
-    const void *sorted = kl_sort_by_key(row->wide ? KL_SORT_LONG : KL_SORT_PLACED, found, room,
+    kl_select_count(row->key_bytes, row->keys, j->length, least, &below, &like);
+    if (top_by_keys(j, row, least, j->length - below - like, found)) return;
+    kl_select_above(row->key_bytes, row->keys, j->length, least, j->length - k - below, found);
+    const void *sorted = kl_sort_by_key(wide ? KL_SORT_LONG : KL_SORT_PLACED, found, room,
                                         room + k * bytes, k, &alone);
     const struct kl_long_key *longs = sorted;
     const uint64_t *placed = sorted;
     for (int64_t m = 0; m < k; m++)
-        put(j, &row->r, m, (int64_t)(row->wide ? longs[m].place : (uint32_t)placed[m]));
+        put(j, &row->r, m, (int64_t)(wide ? longs[m].place : (uint32_t)placed[m]));
 }
 
 static void top_selected(void *arg, int64_t i) {
@@ -308,7 +324,7 @@ static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t
     uint16_t which[KL_TILE];
     uint32_t tops[TILES];
     uint64_t bound = 0;
-    union kl_tile raw, tile;
+    union kl_tile raw;
     list->n = 0;
     list->full = false;
     kl_cursor_seek(&r->in, from);
@@ -321,8 +337,7 @@ static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t
         uint64_t limit = list->full && list->least > bound ? list->least : bound;
         if (bounded && tops[in_part] < limit) continue;
         if (contiguous && !bounded) kl_prefetch(src + AHEAD, n * item);
-        const char *x =
-            bounded ? src : kl_cursor_next_as(&r->in, n, in->dtype, j->type, &raw, &tile);
+        const char *x = bounded ? src : kl_cursor_next(&r->in, n, &raw);
         if (limit == 0) {
             kl_sort_keys(j->type, x, n, keys);
             for (int64_t i = 0; i < n; i++)
@@ -336,8 +351,7 @@ static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t
             if (limit == bound)
                 kl_sort_values(KL_F32, &key, 1, value);
             else
-                kl_convert(j->type, value, in->dtype,
-                           r->src + (int64_t)list->items[0].place * r->in_step, 1);
+                memcpy(value, r->src + (int64_t)list->items[0].place * r->in_step, (size_t)item);
         }
         int64_t found = kl_sort_reaching(j->type, x, n, value, which);
         for (int64_t f = 0; f < found; f++) {
@@ -428,7 +442,7 @@ int kl_cpu_partition(struct kl_launch *l) {
     const struct kl_arg *in = l->in;
     struct job j = {.l = l, .axis = p->axis, .kth = p->kth};
     if (l->out->size == 0) return KL_OK;
-    j.type = kl_compute_dtype(in->dtype);
+    j.type = in->dtype;
     j.length = in->dims[j.axis];
     j.rows = in->size / j.length;
     for (int i = 0; i < in->ndim; i++) {

@@ -6,25 +6,19 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/math/order.h"
 #include "backend/cpu/sort/keys.h"
 #include "backend/cpu/operand/scratch.h"
 #include "base/number/half.h"
 #include "base/op/op_params.h"
 
-/* The sort itself is so fast with AVX-512 that the time of making keys shows, so the keys of
- * float32 are made in 32 bits. */
-#ifdef __AVX512F__
-enum { STRAIGHT = 1 };
-#else
-enum { STRAIGHT = 0 };
-#endif
-
 struct job {
     const struct kl_launch *l;
     int axis;
-    enum kl_dtype type; /* of the values from which keys are made */
+    enum kl_dtype type;
     int64_t length, rows, group;
     enum kl_sort_kind kind;
+    bool alone;                /* keys are sorted without their places */
     size_t bytes;              /* the size of an element that is sorted */
     int dims[KL_LONG_AXES], n; /* the axes other than the sorted one */
     int64_t in_strides[KL_LONG_AXES], out_strides[KL_LONG_AXES];
@@ -45,26 +39,18 @@ struct row {
 static void get_keys(void *arg, int64_t i) {
     struct row *r = arg;
     const struct job *j = r->j;
-    const struct kl_arg *in = j->l->in;
     int64_t end = kl_min64((i + 1) * KL_CHUNK, j->length);
     struct kl_cursor c = r->in;
     uint64_t key[KL_TILE];
-    union kl_tile raw, tile;
+    union kl_tile raw;
     int special = 0;
     kl_cursor_seek(&c, i * KL_CHUNK);
     for (int64_t at = i * KL_CHUNK; at < end; at += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, end - at);
-        const void *x = kl_cursor_next_as(&c, n, in->dtype, j->type, &raw, &tile);
-        bool narrow_f32 = STRAIGHT && j->kind == KL_SORT_U32 && j->type == KL_F32;
-        if (!narrow_f32) kl_sort_keys(j->type, x, n, key);
-        if (narrow_f32) {
-            uint32_t *to = (uint32_t *)r->keys + at;
-            KL_EACH(k, n) to[k] = kl_key_f32(((const float *)x)[k]);
-        } else if (j->kind == KL_SORT_U32) {
-            uint32_t *to = (uint32_t *)r->keys + at;
-            KL_EACH(k, n) to[k] = (uint32_t)key[k];
-        } else if (j->kind == KL_SORT_U64) {
-            memcpy((uint64_t *)r->keys + at, key, (size_t)n * sizeof *key);
+        const void *x = kl_cursor_next(&c, n, &raw);
+        if (!j->alone) kl_sort_keys(j->type, x, n, key);
+        if (j->alone) {
+            kl_sort_keys_narrow(j->type, x, n, r->keys + at * (int64_t)j->bytes);
         } else if (j->kind == KL_SORT_PLACED) {
             uint64_t *to = (uint64_t *)r->keys + at;
             KL_EACH(k, n) to[k] = key[k] << 32 | (uint64_t)(at + k);
@@ -79,13 +65,18 @@ static void get_keys(void *arg, int64_t i) {
         } else if (j->type == KL_F64) {
             const double *v = x;
             KL_EACH(k, n) special |= (v[k] != v[k]) | (kl_f64_bits(v[k]) == UINT64_C(1) << 63);
+        } else if (kl_compute_dtype(j->type) != j->type) {
+            const uint16_t *v = x, nan = (uint16_t)kl_infinity(j->type);
+            KL_EACH(k, n) special |= ((v[k] & 0x7fff) > nan) | (v[k] == 0x8000);
         }
     }
     if (special) atomic_store_explicit(&r->special, true, memory_order_relaxed);
 }
 
 static uint64_t key_at(const struct job *j, const void *sorted, int64_t i) {
-    return j->kind == KL_SORT_U32 ? ((const uint32_t *)sorted)[i] : ((const uint64_t *)sorted)[i];
+    return j->bytes == 2   ? ((const uint16_t *)sorted)[i]
+           : j->bytes == 4 ? ((const uint32_t *)sorted)[i]
+                           : ((const uint64_t *)sorted)[i];
 }
 
 static int64_t first_of(const struct job *j, const void *sorted, uint64_t key) {
@@ -106,20 +97,15 @@ static void put_special(const struct job *j, struct row *r, const void *sorted) 
     int item = (int)kl_dtype_size(in->dtype);
     uint64_t key[KL_TILE], zero, nan;
     double zeros = 0;
-    union kl_tile raw, tile;
+    union kl_tile raw;
     kl_sort_keys(j->type, &zeros, 1, &zero);
-    nan = j->kind == KL_SORT_U32 ? UINT32_MAX : UINT64_MAX;
+    nan = UINT64_MAX >> (64 - 8 * j->bytes);
     int64_t at_zero = first_of(j, sorted, zero), at_nan = first_of(j, sorted, nan);
     kl_cursor_seek(&r->in, 0);
     for (int64_t at = 0; at < j->length; at += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, j->length - at);
         const char *x = kl_cursor_next(&r->in, n, &raw);
-        const void *typed = x;
-        if (in->dtype != j->type) {
-            kl_convert(j->type, tile.bytes, in->dtype, x, n);
-            typed = tile.bytes;
-        }
-        kl_sort_keys(j->type, typed, n, key);
+        kl_sort_keys(j->type, x, n, key);
         for (int64_t i = 0; i < n; i++) {
             if (key[i] != zero && key[i] != nan) continue;
             kl_cursor_seek(&r->out, key[i] == zero ? at_zero++ : at_nan++);
@@ -135,14 +121,12 @@ static void put_values(void *arg, int64_t i) {
     const struct job *j = r->j;
     int64_t end = kl_min64((i + 1) * KL_CHUNK, j->length);
     struct kl_cursor c = r->out;
-    union kl_tile values, typed;
+    union kl_tile values;
     kl_cursor_seek(&c, i * KL_CHUNK);
     for (int64_t at = i * KL_CHUNK; at < end; at += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, end - at);
-        enum kl_dtype to = (enum kl_dtype)j->l->out->dtype;
         kl_sort_values(j->type, (const char *)r->sorted + at * (int64_t)j->bytes, n, values.bytes);
-        if (to != j->type) kl_convert(to, typed.bytes, j->type, values.bytes, n);
-        kl_cursor_write(&c, n, to != j->type ? typed.bytes : values.bytes);
+        kl_cursor_write(&c, n, values.bytes);
     }
 }
 
@@ -179,7 +163,7 @@ static void sort_row(struct job *j, int64_t row, char *keys, char *room, char *t
                    &in->dims[j->axis], &out->strides[j->axis]);
     kl_run_tasks(&j->within, chunks, get_keys, &r);
     r.sorted = kl_sort_by_key(j->kind, keys, room, tables, j->length, &j->within);
-    if (j->kind == KL_SORT_U32 || j->kind == KL_SORT_U64) {
+    if (j->alone) {
         kl_run_tasks(&j->within, chunks, put_values, &r);
         if (atomic_load(&r.special)) put_special(j, &r, r.sorted);
     } else {
@@ -206,15 +190,17 @@ int kl_cpu_sort(struct kl_launch *l) {
     struct job j = {.l = l, .axis = ((const struct kl_axis_params *)l->params)->axis};
     const struct kl_arg *in = l->in;
     if (in->size == 0) return KL_OK;
-    j.type = kl_compute_dtype(in->dtype);
+    j.type = in->dtype;
     j.length = in->dims[j.axis];
     j.rows = in->size / j.length;
     bool wide = kl_dtype_size(in->dtype) == 8;
-    if (l->op == KL_OP_SORT && in->dtype != KL_C64)
-        j.kind = wide ? KL_SORT_U64 : KL_SORT_U32;
+    const int bytes = kl_sort_key_bytes(j.type);
+    j.alone = l->op == KL_OP_SORT && in->dtype != KL_C64;
+    if (j.alone)
+        j.kind = wide ? KL_SORT_U64 : bytes == 4 ? KL_SORT_U32 : KL_SORT_U16;
     else
         j.kind = wide ? KL_SORT_LONG : KL_SORT_PLACED;
-    j.bytes = j.kind == KL_SORT_U32 ? 4 : j.kind == KL_SORT_LONG ? sizeof(struct kl_long_key) : 8;
+    j.bytes = j.alone ? (size_t)bytes : wide ? sizeof(struct kl_long_key) : 8;
     for (int i = 0; i < in->ndim; i++) {
         if (i == j.axis || in->dims[i] == 1 || j.n == KL_LONG_AXES) continue;
         j.dims[j.n] = in->dims[i];

@@ -35,6 +35,12 @@ struct range {
 };
 #define NO_KEYS ((struct range){.low = UINT64_MAX})
 
+#define T uint16_t
+#define NAME u16
+#define KEY(a) (a)
+/* defines range_u16, count_u16, move_u16, spread_u16, spread_nontemporal_u16,
+ * merge_u16 */
+#include "backend/cpu/sort/sort_radix.inc"
 #define T uint32_t
 #define NAME u32
 #define KEY(a) (a)
@@ -74,6 +80,7 @@ static const struct {
         merge_##name, range_##name, count_##name, move_##name, spread_##name, \
             spread_nontemporal_##name, size, bits                             \
     }
+    [KL_SORT_U16] = SORT(u16, 2, UINT16_MAX),
     [KL_SORT_U32] = SORT(u32, 4, UINT32_MAX),
     [KL_SORT_U64] = SORT(u64, 8, UINT64_MAX),
     [KL_SORT_PLACED] = SORT(u64, 8, (uint64_t)UINT32_MAX << 32),
@@ -93,6 +100,16 @@ static struct digits digits_of(enum kl_sort_kind kind, struct range r) {
                            .high = 64 - __builtin_clzll((r.high & by) - (r.low & by))};
 }
 
+#ifdef __AVX512F__
+/* Returns false where the processor cannot, or too many partitions were uneven. */
+static bool quick_16(uint16_t *x, uint16_t *room, int64_t n) {
+    if (kl_quick_has_16()) return kl_quick_sort_16(x, room, n, KL_QUICK_DEPTH);
+    if (n > KL_QUICK_VECTORS * 32) return false;
+    kl_quick_few_16(x, n);
+    return true;
+}
+#endif
+
 /* Sorts digit by digit on one thread, or in vectors. The result is in x or room. */
 static char *by_digits(enum kl_sort_kind kind, char *x, char *room, int64_t n) {
     enum { WIDE = 11, NARROW = 8, FEW_BITS = 24 };
@@ -101,6 +118,9 @@ static char *by_digits(enum kl_sort_kind kind, char *x, char *room, int64_t n) {
 /* Equal keys cannot be told apart, so an unstable sort will do. Digits are faster for keys of 64
  * bits that differ in few of them. */
 #ifdef __AVX512F__
+    if (kind == KL_SORT_U16 && n <= QUICK &&
+        quick_16((uint16_t *)(void *)x, (uint16_t *)(void *)room, n))
+        return x;
     if (kind == KL_SORT_U32 && n <= QUICK &&
         kl_quick_sort_32((uint32_t *)(void *)x, (uint32_t *)(void *)room, n, KL_QUICK_DEPTH))
         return x;

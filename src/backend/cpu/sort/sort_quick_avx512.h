@@ -2,7 +2,7 @@
  * functions of each file that includes it. A partition writes elements below the pivot over what it
  * has read, and the others to `room`; it packs the lanes of a comparison (as Bramas 2017, "A novel
  * hybrid quicksort algorithm vectorized using AVX-512", but not in place). Few elements are sorted
- * in registers by Batcher's bitonic network. */
+ * in registers by Batcher's bitonic network. More keys of 16 bits need kl_quick_has_16. */
 #pragma once
 #include <immintrin.h>
 #include <stdbool.h>
@@ -22,8 +22,10 @@ enum {
 
 #define KL_QUICK_JOIN2(a, b) a##b
 #define KL_QUICK_JOIN(a, b) KL_QUICK_JOIN2(a, b)
+#define KL_QUICK_KEY_16 uint16_t
 #define KL_QUICK_KEY_32 uint32_t
 #define KL_QUICK_KEY_64 uint64_t
+#define KL_QUICK_SIGNED_16 short
 #define KL_QUICK_SIGNED_32 int
 #define KL_QUICK_SIGNED_64 long long
 #define KL_QUICK_CMP(order) \
@@ -32,6 +34,7 @@ enum {
 #define KL_QUICK_LANES_4(i, c) (i) ^ (c), ((i) + 1) ^ (c), ((i) + 2) ^ (c), ((i) + 3) ^ (c)
 #define KL_QUICK_LANES_8(i, c) KL_QUICK_LANES_4(i, c), KL_QUICK_LANES_4((i) + 4, c)
 #define KL_QUICK_LANES_16(i, c) KL_QUICK_LANES_8(i, c), KL_QUICK_LANES_8((i) + 8, c)
+#define KL_QUICK_LANES_32(i, c) KL_QUICK_LANES_16(i, c), KL_QUICK_LANES_16((i) + 16, c)
 #define KL_QUICK_HIGH(c)        \
     ((c)&16  ? UINT32_MAX << 16 \
      : (c)&8 ? 0xff00ff00u      \
@@ -39,6 +42,13 @@ enum {
      : (c)&2 ? 0xccccccccu      \
              : 0xaaaaaaaau)
 
+#define BITS 16
+#define LANES 32
+#define KL_QUICK_TARGET __attribute__((target("avx512vbmi2")))
+/* defines kl_quick_step_16, kl_quick_merge_16, kl_quick_sort_lanes_16, kl_quick_join_16,
+ * kl_quick_lanes_16, kl_quick_in_vectors_16, kl_quick_few_16, kl_quick_middle_16,
+ * kl_quick_pivot_16, kl_quick_part_16, kl_quick_sort_16, kl_quick_select_16 */
+#include "backend/cpu/sort/sort_quick_avx512.inc"
 #define BITS 32
 #define LANES 16
 #define KL_QUICK_TARGET
@@ -53,3 +63,8 @@ enum {
  * kl_quick_lanes_64, kl_quick_in_vectors_64, kl_quick_few_64, kl_quick_middle_64,
  * kl_quick_pivot_64, kl_quick_part_64, kl_quick_sort_64, kl_quick_select_64 */
 #include "backend/cpu/sort/sort_quick_avx512.inc"
+
+/* Whether the processor packs lanes of 16 bits. */
+static inline bool kl_quick_has_16(void) {
+    return __builtin_cpu_supports("avx512vbmi2");
+}
