@@ -26,6 +26,10 @@ FIXED vec at(const float *x) {
     return *(const loose *)x;
 }
 
+FIXED vec square_at(const float *x) {
+    return at(x) * at(x);
+}
+
 /* v[k] = RESULT for all vectors. */
 #define EACH_VECTOR(RESULT)                                                 \
     do {                                                                    \
@@ -40,6 +44,9 @@ FIXED void change(enum kl_chain_op op, int n, vec *v, const float *x) {
     case KL_CHAIN_MULTIPLY: EACH_VECTOR(v[k] * at(x + k * LANES)); break;
     case KL_CHAIN_DIVIDE: EACH_VECTOR(v[k] / at(x + k * LANES)); break;
     case KL_CHAIN_DIVIDE_INTO: EACH_VECTOR(at(x + k * LANES) / v[k]); break;
+    case KL_CHAIN_ADD_SQUARE: EACH_VECTOR(v[k] + square_at(x + k * LANES)); break;
+    case KL_CHAIN_SUBTRACT_SQUARE: EACH_VECTOR(v[k] - square_at(x + k * LANES)); break;
+    case KL_CHAIN_SUBTRACT_FROM_SQUARE: EACH_VECTOR(square_at(x + k * LANES) - v[k]); break;
     case KL_CHAIN_SQUARE: EACH_VECTOR(v[k] * v[k]); break;
     case KL_CHAIN_NEGATIVE: EACH_VECTOR((vec)((bits)v[k] ^ UINT32_C(1) << 31)); break;
     case KL_CHAIN_NONE: break;

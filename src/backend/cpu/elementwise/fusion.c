@@ -24,7 +24,8 @@ struct step {
      * they are computed together when the last one's turn comes. */
     enum kl_chain_op link; /* what it does to input 0, if chains have it; else KL_CHAIN_NONE */
     int before;            /* the step that it continues; NONE: it begins a chain */
-    bool goes_on;          /* a later step continues it */
+    int squared;           /* the step whose square is its other operand, taken with it; or NONE */
+    bool goes_on;          /* a later step takes its value, which never is in a tile */
     int turn;              /* the step at whose turn its operands are read */
 };
 
@@ -127,11 +128,18 @@ static const void *operand(const struct step *s, int k, const void *const *value
     return w->converted[k].bytes;
 }
 
-/* The operation with its operands exchanged. */
-static enum kl_chain_op turned(enum kl_chain_op link) {
-    return link == KL_CHAIN_SUBTRACT ? KL_CHAIN_SUBTRACT_FROM
-           : link == KL_CHAIN_DIVIDE ? KL_CHAIN_DIVIDE_INTO
-                                     : link;
+/* The link of a step that continues a chain. */
+static enum kl_chain_op link_to_before(const struct step *s) {
+    const bool right = s->given->n_in == 2 && s->given->from[1] == s->before;
+    switch (s->link) {
+    case KL_CHAIN_ADD: return s->squared != NONE ? KL_CHAIN_ADD_SQUARE : KL_CHAIN_ADD;
+    case KL_CHAIN_SUBTRACT:
+        if (s->squared != NONE)
+            return right ? KL_CHAIN_SUBTRACT_FROM_SQUARE : KL_CHAIN_SUBTRACT_SQUARE;
+        return right ? KL_CHAIN_SUBTRACT_FROM : KL_CHAIN_SUBTRACT;
+    case KL_CHAIN_DIVIDE: return right ? KL_CHAIN_DIVIDE_INTO : KL_CHAIN_DIVIDE;
+    default: return s->link;
+    }
 }
 
 static void run_chain(const struct step *steps, const void *const *values, struct work *w, int last,
@@ -141,11 +149,14 @@ static void run_chain(const struct step *steps, const void *const *values, struc
     const void *first = NULL;
     for (int at = last; at != NONE; at = steps[at].before) {
         const struct step *s = &steps[at];
-        const bool two = s->given->n_in == 2, right = two && s->given->from[1] == s->before;
-        if (s->before == NONE) first = operand(s, 0, values, w, m);
-        *--link = (struct kl_chain_link){
-            s->before != NONE && right ? turned(s->link) : s->link,
-            two ? operand(s, s->before != NONE && right ? 0 : 1, values, w, m) : NULL};
+        const bool begins = s->before == NONE, two = s->given->n_in == 2;
+        const int other = !begins && two && s->given->from[1] == s->before ? 0 : 1;
+        if (begins) first = operand(s, 0, values, w, m);
+        *--link =
+            (struct kl_chain_link){begins ? s->link : link_to_before(s),
+                                   s->squared != NONE ? operand(&steps[s->squared], 0, values, w, m)
+                                   : two              ? operand(s, other, values, w, m)
+                                                      : NULL};
     }
     kl_cpu_chain_f32(m, out, first, link, (int)(links + KL_FUSION_STEPS - link));
 }
@@ -237,6 +248,15 @@ static enum kl_chain_op link_of(const struct step *s) {
     }
 }
 
+/* The other operand of a sum or difference in a chain, if it is a square that nothing else reads;
+ * else NONE. */
+static int other_square(const struct fusion *g, const struct step *s, const int *uses, int stored) {
+    if (s->link != KL_CHAIN_ADD && s->link != KL_CHAIN_SUBTRACT) return NONE;
+    const int from = s->given->from[s->given->from[0] == s->before];
+    if (from <= stored || uses[from] > 1 || g->steps[from].before != NONE) return NONE;
+    return g->steps[from].link == KL_CHAIN_SQUARE ? from : NONE;
+}
+
 /* A result that is stored may take the memory of an operand that no later step reads, so no chain
  * reads operands after a result is stored that its steps would have read before. */
 static void find_chains(struct fusion *g) {
@@ -248,7 +268,7 @@ static void find_chains(struct fusion *g) {
     for (int j = 0; j < g->n; j++) {
         struct step *s = &g->steps[j];
         s->link = link_of(s);
-        s->before = NONE;
+        s->before = s->squared = NONE;
         s->goes_on = false;
         for (int i = 0; i < s->given->n_in && s->link && s->before == NONE; i++) {
             const int from = s->given->from[i];
@@ -257,12 +277,18 @@ static void find_chains(struct fusion *g) {
             g->steps[from].goes_on = true;
             g->n_turns--;
         }
+        if (s->before != NONE) s->squared = other_square(g, s, uses, stored);
+        if (s->squared != NONE) {
+            g->steps[s->squared].goes_on = true;
+            g->n_turns--;
+        }
         if (s->given->stored) stored = j;
     }
     for (int j = g->n - 1; j >= 0; j--) {
-        const int before = g->steps[j].before;
+        const int before = g->steps[j].before, squared = g->steps[j].squared;
         if (!g->steps[j].goes_on) g->steps[j].turn = j;
         if (before != NONE) g->steps[before].turn = g->steps[j].turn;
+        if (squared != NONE) g->steps[squared].turn = g->steps[j].turn;
     }
 }
 
