@@ -80,7 +80,9 @@ static void bad_variables(void **state) {
         {"MLX_WORLD_SIZE", "0", "MLX_WORLD_SIZE=0 is no number from 1"},
         {"MLX_WORLD_SIZE", "2.5", "MLX_WORLD_SIZE=2.5 is no whole number"},
         {"MLX_WORLD_SIZE", "", "MLX_RANK, MLX_WORLD_SIZE, NCCL_HOST_IP and NCCL_PORT must be set"},
-        {"KEEL_TEST_BACKEND", "mpi", "no launcher of MPI"},
+        /* What lacks is a launcher of MPI, or its library where it is not installed. */
+        {"KEEL_TEST_BACKEND", "mpi",
+         "several processes were started together, says MLX_WORLD_SIZE"},
         {"KEEL_DIST_TIMEOUT", "0", "KEEL_DIST_TIMEOUT=0 is no number from 0.1"},
     };
     char port[12];
