@@ -36,11 +36,18 @@ enum { DIGIT = 8 };
 /* The largest key that has at most kth keys below it, from the highest bit on. Counting keys takes
  * a fraction of a cycle for each. */
 static uint16_t select_u16(const uint16_t *key, int64_t n, int64_t kth) {
+    enum { COUNTED = 1 << 14 }; /* keys whose number fits 16 bits */
     uint32_t found = 0;
     for (uint32_t bit = 1 << 15; bit; bit >>= 1) {
-        int64_t below = 0, like = 0;
-        count_u16(key, n, found | bit, &below, &like);
-        if (below <= kth) found |= bit;
+        const uint16_t middle = (uint16_t)(found | bit);
+        int64_t below = 0;
+        for (int64_t at = 0; at < n; at += COUNTED) {
+            const int64_t some = kl_min64(COUNTED, n - at);
+            uint16_t less = 0;
+            KL_EACH(i, some) less = (uint16_t)(less + (key[at + i] < middle));
+            below += less;
+        }
+        if (below <= kth) found = middle;
     }
     return (uint16_t)found;
 }
@@ -75,6 +82,8 @@ void kl_select_move(struct kl_select_split *s, const void *keys, int64_t n, cons
     if (s->item == s->step) {
         if (bytes == 4)
             move_vectors_32(s->item, s->dst, s->to, keys, n, (uint32_t)s->middle, src, place);
+        else if (s->item == 2 && kl_quick_has_16())
+            move_vectors_packed(2, s->dst, s->to, keys, n, (uint16_t)s->middle, src, place);
         else
             move_vectors_16(s->item, s->dst, s->to, keys, n, (uint16_t)s->middle, src, place);
         return;
@@ -94,6 +103,8 @@ void kl_select_keys(int bytes, const void *keys, int64_t n, uint64_t middle, voi
         keys_above_64(keys, n, middle, found);
     else if (bytes == 4)
         keys_above_32(keys, n, (uint32_t)middle, found);
+    else if (kl_quick_has_16())
+        keys_above_packed(keys, n, (uint16_t)middle, found);
     else
         keys_above_16(keys, n, (uint16_t)middle, found);
 #else
