@@ -30,7 +30,6 @@ enum {
     LONG = 4096,
     ROW_ELEMENTS = 1 << 14,  /* of x that are copied at a time */
     PARALLEL_FROM = 1 << 18, /* multiply-adds from which on several threads compute */
-    LEAST_COLUMNS = 8,       /* with fewer, tiles are mostly empty */
 };
 
 struct job {
@@ -371,7 +370,7 @@ static void join(void *arg, int64_t index) {
 bool kl_weight_by_tiles(const struct kl_backward *b) {
     for (int i = 0; i < KL_MAX_SPATIAL; i++)
         if (b->axis[i].input_dilation != 1) return false;
-    return b->groups == 1 && b->o >= LEAST_COLUMNS && kl_compute_dtype(b->x->dtype) == KL_F32;
+    return b->groups == 1 && kl_compute_dtype(b->x->dtype) == KL_F32;
 }
 
 /* Whether the elements follow each other in memory. */

@@ -13,10 +13,9 @@ struct shape {
     bool flip;
 };
 
-static uint32_t seed = 1;
+static uint64_t seed = 1;
 static int draw(int below) {
-    seed = seed * 1664525u + 1013904223u;
-    return (int)((seed >> 8) % (uint32_t)below);
+    return (int)((kl_test_random(&seed) >> 33) % (uint64_t)below);
 }
 static int pick(const int *values, int n) {
     return values[draw(n)];
@@ -124,7 +123,7 @@ static void random_shapes(void **state) {
     for (int i = 0; i < 150; i++) {
         struct shape s = {.n = PICK(1, 2, 3),
                           .c = PICK(1, 2, 3, 5, 16, 40),
-                          .o = PICK(8, 9, 31, 32, 64, 70),
+                          .o = PICK(1, 3, 8, 9, 31, 32, 64, 70),
                           .dtype = (enum kl_dtype)PICK(KL_F32, KL_F32, KL_BF16, KL_F16),
                           .layout = (enum layout)PICK(ROWS, ROWS, CHANNELS_FIRST, WIDE_ROWS),
                           .flip = draw(4) == 0};
@@ -145,79 +144,14 @@ static void random_shapes(void **state) {
 /* Blocks of rows and columns, parts that are joined, rows that are copied in stretches, and parts
  * so long that their sums are totals of blocks. */
 static void large_shapes(void **state) {
+    const enum kl_dtype F = KL_F32, B = KL_BF16;
     const struct shape shapes[] = {
-        {1,
-         150,
-         130,
-         {1, 7, 7},
-         {1, 3, 3},
-         {1, 1, 1},
-         {1, 1, 1},
-         {0, 1, 1},
-         {0, 1, 1},
-         KL_F32,
-         ROWS,
-         false},
-        {2,
-         64,
-         64,
-         {1, 40, 40},
-         {1, 3, 3},
-         {1, 1, 1},
-         {1, 1, 1},
-         {0, 1, 1},
-         {0, 1, 1},
-         KL_F32,
-         ROWS,
-         false},
-        {1,
-         2100,
-         16,
-         {1, 3, 20},
-         {1, 1, 3},
-         {1, 1, 1},
-         {1, 1, 1},
-         {0, 0, 1},
-         {0, 0, 1},
-         KL_BF16,
-         ROWS,
-         false},
-        {1,
-         1,
-         8,
-         {1, 370, 370},
-         {1, 1, 2},
-         {1, 1, 1},
-         {1, 1, 1},
-         {0, 0, 1},
-         {0, 0, 0},
-         KL_F32,
-         ROWS,
-         false},
-        {1,
-         3,
-         40,
-         {1, 1, 9000},
-         {1, 1, 7},
-         {1, 1, 2},
-         {1, 1, 1},
-         {0, 0, 3},
-         {0, 0, 3},
-         KL_F32,
-         ROWS,
-         false},
-        {3,
-         9,
-         12,
-         {6, 7, 8},
-         {2, 3, 3},
-         {1, 2, 1},
-         {1, 1, 2},
-         {1, 0, 2},
-         {0, 1, 1},
-         KL_F32,
-         ROWS,
-         false},
+        {1, 150, 130, {1, 7, 7}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}, {0, 1, 1}, F, ROWS, 0},
+        {2, 64, 64, {1, 40, 40}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}, {0, 1, 1}, F, ROWS, 0},
+        {1, 2100, 16, {1, 3, 9}, {1, 1, 3}, {1, 1, 1}, {1, 1, 1}, {0, 0, 1}, {0, 0, 1}, B, ROWS, 0},
+        {1, 1, 8, {1, 370, 370}, {1, 1, 2}, {1, 1, 1}, {1, 1, 1}, {0, 0, 1}, {0, 0, 0}, F, ROWS, 0},
+        {1, 3, 40, {1, 1, 9000}, {1, 1, 7}, {1, 1, 2}, {1, 1, 1}, {0, 0, 3}, {0, 0, 3}, F, ROWS, 0},
+        {3, 9, 12, {6, 7, 8}, {2, 3, 3}, {1, 2, 1}, {1, 1, 2}, {1, 0, 2}, {0, 1, 1}, F, ROWS, 0},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) compare(&shapes[i], 25);
 }

@@ -4,10 +4,9 @@
 
 #include "backend/cpu/operand/tile.h"
 
-static uint32_t seed = 1;
+static uint64_t seed = 1;
 static int draw(int below) {
-    seed = seed * 1664525u + 1013904223u;
-    return (int)((seed >> 8) % (uint32_t)below);
+    return (int)((kl_test_random(&seed) >> 33) % (uint64_t)below);
 }
 
 /* Element i of the bytes of an operand that counts up. */
