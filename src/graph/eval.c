@@ -230,6 +230,8 @@ static void claim(struct kl_node *n, uint64_t self) {
     n->claimed = true;
     n->task.ticket = kl_stream_take_ticket(s);
     n->task.submitter = self;
+    if (kl_op_is_collective(n->task.op))
+        kl_collective_committed(&n->task, kl_stream_timeline(s), n->task.ticket);
     if (n->may_be_kept) kl_trace_keep(n);
     const bool keeps = kl_list_linked(&n->kept);
     for (int i = 0; i < n->n_out; i++) {

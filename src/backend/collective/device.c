@@ -35,6 +35,7 @@ struct part {
     int lane_number;
     enum kl_op_id op;
     struct kl_stream *user; /* the stream that the user gave; immortal */
+    struct kl_wait after;   /* in line: what another stream did before; timeline NULL: nothing */
     int64_t since;
     bool launched, begun;   /* begun: it is in the list */
     bool told;              /* the others know why it fails here */
@@ -178,18 +179,11 @@ int kl_device_prepare(struct kl_task *t, struct kl_group *g, struct kl_stream *u
     p->user = user;
     kl_describe_for_device(b, t);
     p->lane_number = kl_lane_of(t->op, params->peer);
-    struct kl_device_lane *in_line = &g->device->lanes[kl_device_lane_in_line(g)];
-    if (kl_runs_in_line() && p->lane_number == KL_LANE_ALL && spare_bytes(b) <= MOST_IN_LINE) {
-        /* The first stream with such an operation has the lane; others take that of large ones. */
-        if (kl_device_lane_open(g, kl_device_lane_in_line(g), user, err)) {
-            part_ops.drop(b);
-            return KL_ENOMEM;
-        }
-        b->in_line = atomic_load(&in_line->stream) == user;
-    }
+    b->in_line =
+        kl_runs_in_line() && p->lane_number == KL_LANE_ALL && spare_bytes(b) <= MOST_IN_LINE;
     if (b->in_line) p->lane_number = kl_device_lane_in_line(g);
     p->lane = &g->device->lanes[p->lane_number];
-    int rc = b->in_line ? KL_OK : kl_device_lane_open(g, p->lane_number, NULL, err);
+    int rc = kl_device_lane_open(g, p->lane_number, b->in_line ? user : NULL, err);
     if (!rc) rc = spare_get(g, spare_bytes(b), &p->spare, err);
     if (rc) {
         part_ops.drop(b);
@@ -201,12 +195,28 @@ int kl_device_prepare(struct kl_task *t, struct kl_group *g, struct kl_stream *u
 }
 
 struct kl_stream *kl_device_stream(const struct kl_device_part *p) {
-    return atomic_load_explicit(&((const struct part *)p)->lane->stream, memory_order_acquire);
+    const struct part *of = (const struct part *)p;
+    if (p->in_line) return of->user;
+    return atomic_load_explicit(&of->lane->stream, memory_order_acquire);
+}
+
+/* Exchanges in line come one after the other, in the order of commits, whatever their streams: so a
+ * rank has launched all those that one which runs on another rank may wait for, and the words of
+ * the lane are those of one exchange. */
+void kl_device_committed(struct kl_device_part *base, struct kl_timeline *t, uint64_t ticket) {
+    struct part *p = part_of(base);
+    if (!base->in_line) return;
+    if (p->lane->last.timeline != t) p->after = p->lane->last;
+    p->lane->last = (struct kl_wait){t, ticket};
 }
 
 bool kl_device_waits(struct kl_device_part *base, struct kl_wait *w) {
     struct part *p = part_of(base);
     struct kl_device_lane *l = p->lane;
+    if (p->after.timeline && kl_timeline_done(p->after.timeline) < p->after.ticket) {
+        *w = p->after;
+        return true;
+    }
     kl_progress_lock();
     kl_device_lane_want(p->group, l);
     bool waits = l->state == KL_LANE_WANTED || l->state == KL_LANE_JOINS;

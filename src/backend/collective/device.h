@@ -43,6 +43,8 @@ struct kl_device_lane {
     _Atomic(int64_t) *aborted; /* set before the communicator is aborted; made with `stream` */
     void *aborted_there;       /* its address on the device */
     int64_t number;            /* of exchanges begun */
+    /* In line: the exchange that was committed last. Under the commit lock. */
+    struct kl_wait last;
     /* Where the ranks wait for each other before an exchange is handed over (device_gate.c). */
     bool has_gate;
     struct kl_gate *gate; /* NULL: not found yet */
@@ -76,7 +78,10 @@ int kl_device_connect(struct kl_group *g, struct kl_error **err);
 int kl_device_prepare(struct kl_task *t, struct kl_group *g, struct kl_stream *user,
                       int64_t user_index, struct kl_error **err);
 struct kl_stream *kl_device_stream(const struct kl_device_part *p);
-/* Whether the task must wait until the lane is connected: *w says for what. Without the lock. */
+/* The task is committed: its values are settled by this ticket. Under the commit lock. */
+void kl_device_committed(struct kl_device_part *p, struct kl_timeline *t, uint64_t ticket);
+/* Whether the task must wait: until the lane is connected, or, in line, until what another stream
+ * did there before is settled. *w says for what. Without the lock. */
 bool kl_device_waits(struct kl_device_part *p, struct kl_wait *w);
 
 /* Moves the communicators of the group on, and notices what has waited too long. */

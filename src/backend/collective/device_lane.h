@@ -8,8 +8,8 @@
  * all ranks must evaluate in the same order also what does not depend on each other. */
 bool kl_runs_in_line(void);
 
-/* Makes what a lane needs at first use. mine: the stream that the lane in line gets instead of one
- * of its own; NULL for others. Without the lock. */
+/* Makes what a lane needs at first use. mine: a stream of the user, for the lane in line, which
+ * has none of its own; NULL for others. Without the lock. */
 int kl_device_lane_open(struct kl_group *g, int lane, struct kl_stream *mine,
                         struct kl_error **err);
 /* Releases all of that but the communicator. Without the lock. */

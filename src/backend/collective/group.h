@@ -60,10 +60,13 @@ int kl_collective_prepare(struct kl_task *t, struct kl_stream *user, int64_t use
                           struct kl_error **err);
 /* Drops what the parameters own. */
 void kl_collective_drop(const struct kl_task *t);
+/* The task is committed: its value is settled by this ticket. Under the commit lock. */
+void kl_collective_committed(const struct kl_task *t, struct kl_timeline *timeline,
+                             uint64_t ticket);
 /* The stream on which the task runs. */
 struct kl_stream *kl_collective_stream(const struct kl_task *t);
-/* Whether the task, which is about to be launched, must wait until the group is connected: *w says
- * for what. */
+/* Whether the task, which is about to be launched, must wait, until the group is connected or for
+ * an operation before it: *w says for what. */
 bool kl_collective_waits(const struct kl_task *t, struct kl_wait *w);
 /* The number in the order of building, over all groups. */
 uint64_t kl_collective_serial(const struct kl_task *t);

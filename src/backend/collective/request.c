@@ -245,6 +245,12 @@ struct kl_stream *kl_collective_stream(const struct kl_task *t) {
     return p->part ? kl_device_stream(p->part) : p->request->stream;
 }
 
+void kl_collective_committed(const struct kl_task *t, struct kl_timeline *timeline,
+                             uint64_t ticket) {
+    const struct kl_collective_params *p = t->params;
+    if (p->part) kl_device_committed(p->part, timeline, ticket);
+}
+
 bool kl_collective_waits(const struct kl_task *t, struct kl_wait *w) {
     const struct kl_collective_params *p = t->params;
     return p->part && kl_device_waits(p->part, w);

@@ -319,6 +319,43 @@ static void failed_inputs(void **state) {
     }
 }
 
+/* In line (KEEL_DIST_IN_LINE=1) each runs on the stream that the user gave, and after what was
+ * committed before it on others. */
+static void several_streams(void **state) {
+    enum { N = 6 };
+    const char *wanted = getenv("KEEL_DIST_IN_LINE");
+    const bool in_line = ranks_on() && wanted && *wanted == '1';
+    enum kl_device_type type = KL_CPU;
+    struct kl_stream *s[N];
+    struct kl_array *x = count_up(SHAPE(5)), *sum[N], *fails[N];
+    struct kl_group *g;
+    int index = 0;
+    if (ranks_on()) kl_device_default(&type, &index);
+    EXPECT_OK(kl_group_split(world, 0, rank, &g, &err));
+    for (int i = 0; i < N; i++) {
+        struct kl_array *at = scalar_of(KL_I32, rank == 1 ? 90 + i : 2), *picked;
+        EXPECT_OK(kl_stream_new(&s[i], type, index, &err));
+        EXPECT_OK(kl_take_axis(&picked, x, at, 0, cpu(), &err));
+        EXPECT_OK(kl_all_sum(&fails[i], picked, g, s[i], &err));
+        EXPECT_OK(kl_all_sum(&sum[i], x, g, s[i], &err));
+        kl_array_release(picked);
+        kl_array_release(at);
+    }
+    EXPECT_OK(kl_async_eval(fails, N, &err));
+    EXPECT_OK(kl_async_eval(sum, N, &err));
+    for (int i = 0; i < N; i++) {
+        const bool own = sum[i]->t.fate->timeline == kl_stream_timeline(s[i]);
+        char text[64];
+        if (ranks_on()) assert_int_equal(own, in_line);
+        snprintf(text, sizeof text, "%stake: index %d", rank == 1 ? "" : "rank 1: ", 90 + i);
+        expect_eval_fails(fails[i], KL_EINDEX, text);
+        EXPECT_I32(sum[i], SHAPE(5), 0, n_ranks, 2 * n_ranks, 3 * n_ranks, 4 * n_ranks);
+        kl_stream_release(s[i]);
+    }
+    kl_group_release(g);
+    kl_array_release(x);
+}
+
 static void failed_sends(void **state) {
     struct kl_array *x = count_up(SHAPE(5)), *at = scalar_of(KL_I32, 99), *bad, *out;
     EXPECT_OK(kl_take_axis(&bad, x, at, 0, cpu(), &err));
@@ -439,7 +476,7 @@ int main(void) {
         cmocka_unit_test(reductions),       cmocka_unit_test(gathers),
         cmocka_unit_test(scatters),         cmocka_unit_test(sends),
         cmocka_unit_test(synchronizes),     cmocka_unit_test(bad_input_of_ranks),
-        cmocka_unit_test(failed_exchanges),
+        cmocka_unit_test(failed_exchanges), cmocka_unit_test(several_streams),
     };
     const struct CMUnitTest of_ranks[] = {
         cmocka_unit_test(reductions),       cmocka_unit_test(gathers),
@@ -450,7 +487,7 @@ int main(void) {
         cmocka_unit_test(splits),           cmocka_unit_test(bad_input_of_ranks),
         cmocka_unit_test(failed_inputs),    cmocka_unit_test(failed_sends),
         cmocka_unit_test(failed_exchanges), cmocka_unit_test(gpus),
-        cmocka_unit_test(forked),
+        cmocka_unit_test(several_streams),  cmocka_unit_test(forked),
     };
     const struct CMUnitTest alone[] = {
         cmocka_unit_test(names_of_backends),
