@@ -87,10 +87,11 @@ static const struct {
     enum kl_dtype dtype;
     double eps;
 } types[] = {{KL_F32, 1e-6}, {KL_F16, 0x1p-10}, {KL_BF16, 0x1p-7}};
-/* rows, matrices: just too few to be brought together, some with a matrix, many, one matrix alone,
- * as many matrices as are counted, and one more. */
-static const int sizes[][2] = {{31, 3}, {32, 3},     {100, 40},  {330, 5},
-                               {40, 1}, {256, 1024}, {300, 1025}};
+/* rows, matrices: just too few to be brought together, some with a matrix, many (of matrices that
+ * are unpacked together, and in two parts), one matrix alone, as many matrices as are counted, and
+ * one more. */
+static const int sizes[][2] = {{31, 3},  {32, 3}, {100, 40},   {200, 3},
+                               {330, 5}, {40, 1}, {256, 1024}, {300, 1025}};
 enum { N_TYPES = sizeof types / sizeof *types, N_SIZES = sizeof sizes / sizeof *sizes };
 
 static void packed(void **state) {

@@ -2,7 +2,7 @@
  * part of the sum that its indices name; single rows by matrix units where there are such. */
 #include "backend/gpu/lower/axes.h"
 #include "backend/gpu/lower/kernels.h"
-#include "backend/gpu/lower/product_route.h"
+#include "backend/gpu/lower/product_gather.h"
 #include "base/number/dtype.h"
 
 enum {
@@ -59,7 +59,8 @@ static bool takes_matrix(const struct kl_emit *e, const struct kl_command *c) {
            out->size < INT32_MAX;
 }
 
-static int by_matrix(struct kl_emit *e, const struct kl_command *c) {
+int kl_lower_gather_part(struct kl_emit *e, const struct kl_command *c,
+                         struct kl_gather_part *part) {
     const struct kl_arg *a = &c->args[0], *b = &c->args[1], *left = &c->args[2],
                         *right = &c->args[3], *out = &c->args[4];
     const int64_t rows = out->dims[0], n_w = b->dims[0], n_x = a->dims[0], x_lead = a->strides[0],
@@ -72,10 +73,14 @@ static int by_matrix(struct kl_emit *e, const struct kl_command *c) {
     const int eights = lines <= 8 ? 1 : lines <= 16 ? 2 : lines <= 32 ? 4 : 8;
     const int tiles = eights > 1 ? 2 : 1, pieces = eights > 1 ? 1 : 4;
     const bool shared = lines > 16 && e->driver->dynamic_bytes >= SHARED_BYTES;
+    const int64_t x_rows = shared ? X_ROWS : 8 * eights;
     struct kl_route route = {NULL, NULL, rows};
-    if (routed)
-        KL_TRY(
-            kl_route(e, right->data, right_step, rows, n_w, shared ? X_ROWS : 8 * eights, &route));
+    if (routed && part->route.tiles)
+        route = part->route;
+    else if (routed)
+        KL_TRY(kl_route(e, right->data, right_step, rows, n_w, x_rows, &route));
+    part->route = route;
+    const uint32_t w_first = (uint32_t)part->first, w_count = (uint32_t)part->n;
     const int64_t parts = route.n_tiles * kl_groups_for(n, TILE_ROWS * tiles);
     const bool split = parts * MOST_WARPS < ENOUGH_WARPS * 4;
     uint32_t warps = split ? 1 : MOST_WARPS;
@@ -99,14 +104,16 @@ static int by_matrix(struct kl_emit *e, const struct kl_command *c) {
                                    KL_KARG(w_lead),
                                    KL_KARG(w_row),
                                    KL_KARG(left_step),
-                                   KL_KARG(right_step)};
+                                   KL_KARG(right_step),
+                                   KL_KARG(w_first),
+                                   KL_KARG(w_count)};
     const int64_t wide = TILE_ROWS * tiles * (split ? 1 : (int64_t)warps);
     if (shared)
         return kl_emit_shared(e, &kl_family_gather_matrix, shared_values, "tiles_by_matrices",
                               route.n_tiles * kl_groups_for(n, W_ROWS), MOST_WARPS * 32,
-                              SHARED_BYTES, args, 15);
+                              SHARED_BYTES, args, 17);
     return kl_emit(e, &kl_family_gather_matrix, values, "rows_by_matrices",
-                   route.n_tiles * kl_groups_for(n, wide), warps * 32, args, 15);
+                   route.n_tiles * kl_groups_for(n, wide), warps * 32, args, 17);
 }
 
 /* ---- in tiles ---- */
@@ -123,7 +130,8 @@ int kl_lower_gather_mm(struct kl_emit *e, const struct kl_command *c) {
             a_col = a->strides[lead + 1], b_row = b->strides[lead], b_col = b->strides[lead + 1],
             left_step = left->strides[0], right_step = right->strides[segmented ? 1 : 0], tiles = 0;
     if (out->size == 0) return KL_OK;
-    if (takes_matrix(e, c)) return by_matrix(e, c);
+    if (takes_matrix(e, c))
+        return kl_lower_gather_part(e, c, &(struct kl_gather_part){.n = n_b});
     uint32_t local = WANT_LOCAL;
     int64_t side = 16;
     if (local > e->driver->max_local) {

@@ -1,12 +1,12 @@
 /* quantized.c - QUANTIZE, DEQUANTIZE, QUANTIZED_MATMUL, GATHER_QMM. Products of few rows with
  * a transposed matrix read packed numbers, by matrix units where there are such for their types;
  * others unpack the matrix into the workspace and are products of floats, unless that would take
- * too much memory or indices say which matrix it is. */
+ * too much memory; matrices that indices choose, where each has many rows, in parts. */
 #include <string.h>
 
 #include "backend/gpu/lower/axes.h"
 #include "backend/gpu/lower/kernels.h"
-#include "backend/gpu/lower/product_route.h"
+#include "backend/gpu/lower/product_gather.h"
 #include "base/number/dtype.h"
 #include "base/op/op_params.h"
 
@@ -26,6 +26,12 @@ enum {
 };
 /* The most bytes of unpacked matrices. */
 #define MOST_UNPACKED ((int64_t)1 << 30)
+/* Those of matrices that indices choose at a time. */
+#ifdef KL_TEST_HOOKS
+#define MOST_AT_ONCE ((int64_t)1 << 15)
+#else
+#define MOST_AT_ONCE MOST_UNPACKED
+#endif
 
 const struct kl_family kl_family_quantized = {
     .name = "quantized",
@@ -242,11 +248,32 @@ static struct kl_arg flat_indices(const struct kl_arg *a, const void *data, stru
                            .strides = &o->step};
 }
 
-/* The product of x with chosen matrices of numbers. */
+/* Matrices [first, first + n) of a, which has them along its first axis of three. */
+static struct kl_arg some_of(const struct kl_arg *a, int64_t first, int n, int *dims) {
+    struct kl_arg some = *a;
+    memcpy(dims, a->dims, 3 * sizeof *dims);
+    dims[0] = n;
+    some.data = (char *)a->data + first * a->strides[0] * (int64_t)kl_dtype_size(a->dtype);
+    some.dims = dims;
+    some.size = a->size / a->dims[0] * n;
+    return some;
+}
+
+/* Unpacks those matrices. */
+static int unpack_some(struct kl_emit *e, const struct kl_command *c, int64_t first, int n,
+                       void *numbers) {
+    const struct kl_qmm_params *p = c->params;
+    struct kl_arg in[3];
+    int dims[3][3];
+    for (int i = 0; i < 3; i++) in[i] = some_of(&c->args[1 + i], first, n, dims[i]);
+    return unpack(e, &p->format, in, NULL, c->args[0].dtype, numbers);
+}
+
+/* The product of x with chosen matrices, `most` of which have room in `numbers` at a time. */
 static int choose_by_floats(struct kl_emit *e, const struct kl_command *c,
-                            const struct kl_arg *numbers) {
+                            const struct kl_arg *numbers, int most) {
     const struct kl_arg *out = &c->args[c->n_in];
-    const int n = out->dims[out->ndim - 1];
+    const int n = out->dims[out->ndim - 1], matrices = numbers->dims[0];
     struct along_one o = {(int)(out->size / n), {(int)(out->size / n), 1, n}, 1, {n, n, 1}};
     const void *left, *right;
     KL_TRY(dense_indices(e, &c->args[4], &left));
@@ -262,7 +289,18 @@ static int choose_by_floats(struct kl_emit *e, const struct kl_command *c,
     product.params_bytes = 0;
     product.n_in = 4;
     product.args = args;
-    return kl_emit_command(e, &product);
+    if (most == matrices) {
+        KL_TRY(unpack_some(e, c, 0, matrices, (void *)numbers->data));
+        return kl_emit_command(e, &product);
+    }
+    struct kl_gather_part part = {.n = 0};
+    for (int i = 0; i < matrices; i += most) {
+        part.first = i;
+        part.n = most < matrices - i ? most : matrices - i;
+        KL_TRY(unpack_some(e, c, i, (int)part.n, (void *)numbers->data));
+        KL_TRY(kl_lower_gather_part(e, &product, &part));
+    }
+    return KL_OK;
 }
 
 /* The matrices in the workspace, as numbers, and a product of floats. */
@@ -275,8 +313,11 @@ static int by_floats(struct kl_emit *e, const struct kl_command *c) {
     int64_t strides[KL_AXES_MAX], size = 1;
     void *numbers = NULL;
     for (int i = 0; i <= last; i++) size *= dims[i] = i == last ? cols : w->dims[i];
-    KL_TRY(kl_emit_workspace(e, (size_t)size * item, &numbers));
-    KL_TRY(unpack(e, &p->format, w, NULL, x->dtype, numbers));
+    const int matrices = c->op == KL_OP_GATHER_QMM ? w->dims[0] : 1;
+    const int64_t bytes = size / matrices * (int64_t)item, room = MOST_AT_ONCE / bytes;
+    const int most = room >= matrices ? matrices : room > 1 ? (int)room : 1;
+    KL_TRY(kl_emit_workspace(e, (size_t)(bytes * most), &numbers));
+    if (c->op != KL_OP_GATHER_QMM) KL_TRY(unpack(e, &p->format, w, NULL, x->dtype, numbers));
     kl_strides_row_major(last + 1, dims, strides);
     if (p->transpose) {
         const int rows = dims[last - 1];
@@ -294,7 +335,7 @@ static int by_floats(struct kl_emit *e, const struct kl_command *c) {
                               .size = size,
                               .dims = dims,
                               .strides = strides};
-    if (c->op == KL_OP_GATHER_QMM) return choose_by_floats(e, c, &args[1]);
+    if (c->op == KL_OP_GATHER_QMM) return choose_by_floats(e, c, &args[1], most);
     struct kl_command product = *c;
     product.op = KL_OP_MATMUL;
     product.params = NULL;
@@ -515,8 +556,9 @@ int kl_lower_quantized_matmul(struct kl_emit *e, const struct kl_command *c) {
     if (c->op == KL_OP_QUANTIZED_MATMUL && bytes <= MOST_UNPACKED &&
         (m > (matrix ? MATRIX_ROWS : FEW_ROWS) || !p->transpose))
         return by_floats(e, c);
-    /* Many rows for each of the matrices that indices choose. */
-    if (c->op == KL_OP_GATHER_QMM && bytes <= MOST_UNPACKED && matrix && m == 1 &&
+    /* Many rows for each of the matrices that indices choose; in parts only dense rows. */
+    const bool dense = (x->layout & KL_ROW_CONTIGUOUS) && (uintptr_t)x->data % VEC_BYTES == 0;
+    if (c->op == KL_OP_GATHER_QMM && (bytes <= MOST_AT_ONCE || dense) && matrix && m == 1 &&
         kl_route_pays(e, batches, w->dims[0]) && batches > MATRIX_ROWS * w->dims[0])
         return by_floats(e, c);
     return matrix ? by_matrix(e, c, batches) : packed(e, c, batches);
