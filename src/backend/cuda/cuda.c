@@ -203,6 +203,7 @@ static void fill_driver(struct kl_cuda *d) {
         .merges = true,
         .leaves_out = true,
         .has_matrix_units = d->cc >= 80,
+        .has_warp_groups = d->cc == 90 && kl_nvrtc_arch(d->cc) == 90,
         .fast_exchange = true,
         .compiles_cuda = true,
         .argument_bytes = 4 << 10,

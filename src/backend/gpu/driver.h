@@ -291,6 +291,7 @@ struct kl_driver {
      * (kernels/index_scatter.kl). */
     bool fast_exchange;
     bool has_matrix_units; /* the device multiplies matrices of 16-bit floats (attention.kl) */
+    bool has_warp_groups;  /* four sub-groups do so together (product_gather_sm90.kl) */
     /* The prelude leaves out the kernels of a source that are not wanted (ONE_KERNEL). */
     bool leaves_out;
     /* The prelude has MERGED_KERNEL: several launches of a kernel can be one, side by side. */

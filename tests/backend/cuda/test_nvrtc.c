@@ -8,6 +8,7 @@
 #include "backend/cuda/nvrtc_support.h"
 
 #include "backend/cuda/cuda_internal.h"
+#include "backend/gpu/lower/product_gather.h"
 #include "base/op/quant_mode.h"
 
 #include "ops/kernel.h"
@@ -244,6 +245,7 @@ static const struct {
     {"convolution_backward", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"fft", "T:REAL", 1u << KL_F32 | 1u << KL_F64},
     {"gather_matrix", "T:TYPE", 1u << KL_F16 | 1u << KL_BF16},
+    {"gather_sm90", "T:TYPE", 1u << KL_F16 | 1u << KL_BF16},
     {"gather_mm", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"norm", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"linalg", "T:TYPE", 1u << KL_F32 | 1u << KL_F64},
@@ -455,6 +457,7 @@ static void test_families(void **state) {
     const struct kl_family *const *families = kl_families(&n);
     for (int i = 0; i < n; i++) compile_family(families[i]);
     compile_family(&kl_family_attention_sm90);
+    compile_family(&kl_family_gather_sm90);
 }
 
 /* ---- the end of a process ---- */

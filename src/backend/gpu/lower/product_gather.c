@@ -36,12 +36,19 @@ enum {
     W_ROWS = 4 * TILE_ROWS * SHARED_TILES,
     X_ROWS = 2 * 8 * SHARED_EIGHTS,
     SHARED_BYTES = SHARED_STEPS * (W_ROWS + X_ROWS) * TERMS * 2,
+    /* The same with 128 of x, by warp groups: product_gather_sm90.kl has the same numbers. */
+    GROUP_X_ROWS = 128,
+    GROUP_TERMS = 64,
+    GROUP_BYTES = 1024 + 4 * (W_ROWS + GROUP_X_ROWS) * GROUP_TERMS * 2,
 };
 
 const struct kl_family kl_family_gather_matrix = {
     .name = "gather_matrix",
     .source = kl_source_product_gather_matrix,
     .defines = {"T:TYPE", "TILES", "EIGHTS", "WAY", "ROUTED", "PIECES"}};
+
+const struct kl_family kl_family_gather_sm90 = {
+    .name = "gather_sm90", .source = kl_source_product_gather_sm90, .defines = {"T:TYPE"}};
 
 static bool in_pieces(const struct kl_arg *a, int64_t lead, int64_t row) {
     return (uintptr_t)a->data % (PIECE * 2) == 0 && lead % PIECE == 0 && row % PIECE == 0;
@@ -73,7 +80,9 @@ int kl_lower_gather_part(struct kl_emit *e, const struct kl_command *c,
     const int eights = lines <= 8 ? 1 : lines <= 16 ? 2 : lines <= 32 ? 4 : 8;
     const int tiles = eights > 1 ? 2 : 1, pieces = eights > 1 ? 1 : 4;
     const bool shared = lines > 16 && e->driver->dynamic_bytes >= SHARED_BYTES;
-    const int64_t x_rows = shared ? X_ROWS : 8 * eights;
+    const bool grouped = lines > X_ROWS && e->driver->has_warp_groups && k % GROUP_TERMS == 0 &&
+                         e->driver->dynamic_bytes >= GROUP_BYTES;
+    const int64_t x_rows = grouped ? GROUP_X_ROWS : shared ? X_ROWS : 8 * eights;
     struct kl_route route = {NULL, NULL, rows};
     if (routed && part->route.tiles)
         route = part->route;
@@ -108,6 +117,10 @@ int kl_lower_gather_part(struct kl_emit *e, const struct kl_command *c,
                                    KL_KARG(w_first),
                                    KL_KARG(w_count)};
     const int64_t wide = TILE_ROWS * tiles * (split ? 1 : (int64_t)warps);
+    if (grouped)
+        return kl_emit_shared(e, &kl_family_gather_sm90, values, "tiles_by_warp_groups",
+                              route.n_tiles * kl_groups_for(n, W_ROWS), MOST_WARPS * 32,
+                              GROUP_BYTES, args, 17);
     if (shared)
         return kl_emit_shared(e, &kl_family_gather_matrix, shared_values, "tiles_by_matrices",
                               route.n_tiles * kl_groups_for(n, W_ROWS), MOST_WARPS * 32,
@@ -130,8 +143,7 @@ int kl_lower_gather_mm(struct kl_emit *e, const struct kl_command *c) {
             a_col = a->strides[lead + 1], b_row = b->strides[lead], b_col = b->strides[lead + 1],
             left_step = left->strides[0], right_step = right->strides[segmented ? 1 : 0], tiles = 0;
     if (out->size == 0) return KL_OK;
-    if (takes_matrix(e, c))
-        return kl_lower_gather_part(e, c, &(struct kl_gather_part){.n = n_b});
+    if (takes_matrix(e, c)) return kl_lower_gather_part(e, c, &(struct kl_gather_part){.n = n_b});
     uint32_t local = WANT_LOCAL;
     int64_t side = 16;
     if (local > e->driver->max_local) {

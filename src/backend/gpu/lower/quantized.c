@@ -26,7 +26,7 @@ enum {
 };
 /* The most bytes of unpacked matrices. */
 #define MOST_UNPACKED ((int64_t)1 << 30)
-/* Those of matrices that indices choose at a time. */
+/* The same at a time, of matrices that indices choose. */
 #ifdef KL_TEST_HOOKS
 #define MOST_AT_ONCE ((int64_t)1 << 15)
 #else
