@@ -249,6 +249,65 @@ static void on_a_device(void **state) {
                         check(shapes[i], dtypes[d], (enum masking)masking, sinks, false, gpu());
 }
 
+/* Float32 of the widths that CUDA's matrix units take in two parts: groups of 128 rows and tiles of
+ * 64 keys that end early, rows of several heads in a group, more queries than keys. */
+static void wide_rows_on_a_device(void **state) {
+    static const struct shape some[] = {
+        {1, 2, 2, 17, 1, 64, 64},   {2, 4, 2, 75, 300, 64, 64},   {2, 2, 1, 150, 130, 128, 128},
+        {1, 1, 1, 200, 90, 64, 64}, {1, 6, 1, 20, 129, 128, 128}, {1, 2, 2, 40, 1100, 128, 128}};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        for (int masking = NO_MASK; masking <= ADDITIVE; masking++)
+            if (takes())
+                check(some[i], KL_F32, (enum masking)masking, (i + masking) % 2, i % 3 == 2, gpu());
+}
+
+/* There an element of one operand that has no two parts, or loses digits in them, has the result
+ * that it has elsewhere: as the CPU's. All else is as large, so that it is seen. */
+static void parts_on_a_device(void **state) {
+    enum { N = 70, M = 150, D = 64 };
+    static const struct {
+        int operand; /* of which each element is multiplied by `size`, and one is `special` */
+        float size, special;
+    } cases[] = {{2, 1, INFINITY},  {2, 1, NAN},       {1, 1, INFINITY},  {1, 1, NAN},
+                 {0, 1, -INFINITY}, {0, 0x1p-120F, 0}, {2, 0x1p-130F, 0}, {2, 0x1p-140F, 1},
+                 {2, 0x1p120F, 0},  {1, 0x1p-130F, 0}, {2, 0, 0},         {2, 0x1p-70F, 0x1p-126F}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct kl_array *x[3], *out[2];
+        const float *y[2];
+        void *data;
+        if (!takes()) continue;
+        for (int k = 0; k < 3; k++) {
+            const bool is_it = k == cases[i].operand;
+            /* The other factor of a score takes back what makes this one small. */
+            const float others =
+                cases[i].size == 0x1p-120F || cases[i].size == 0x1p-130F ? 1 / cases[i].size : 1;
+            x[k] = random_array(KL_F32, SHAPE(1, 1, k ? M : N, D),
+                                is_it                           ? cases[i].size
+                                : cases[i].operand < 2 && k < 2 ? others
+                                                                : 1);
+            EXPECT_OK(kl_array_host(x[k], &data, &err));
+            if (is_it && !(fabsf(cases[i].special) == 0))
+                ((float *)data)[30 * D + 5] = cases[i].special;
+        }
+        double largest = 0;
+        for (int way = 0; way < 2; way++) {
+            EXPECT_OK(kl_attention(&out[way], x[0], x[1], x[2], 0.3F, "", NULL, NULL,
+                                   way ? gpu() : cpu(), &err));
+            EXPECT_OK(kl_array_host(out[way], &data, &err));
+            y[way] = data;
+        }
+        for (int c = 0; c < N * D; c++)
+            if (isfinite(y[0][c])) largest = fmax(largest, (double)fabsf(y[0][c]));
+        for (int c = 0; c < N * D; c++) {
+            const double a = (double)y[0][c], b = (double)y[1][c];
+            if (!(a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-5 * largest + 0x1p-148))
+                fail_msg("case %d, row %d, column %d: %g, the CPU has %g", (int)i, c / D, c % D, b,
+                         a);
+        }
+        for (int k = 0; k < 5; k++) kl_array_release(k < 3 ? x[k] : out[k - 3]);
+    }
+}
+
 /* So many sequences that keys are not cut into segments, and lengths around whole rounds of the
  * kernels: some load the keys of a round before those of the round before are taken. */
 static void rounds_on_a_device(void **state) {
@@ -562,6 +621,8 @@ int main(void) {
     const struct CMUnitTest on_devices[] = {
         cmocka_unit_test(on_a_device),
         cmocka_unit_test(rounds_on_a_device),
+        cmocka_unit_test(wide_rows_on_a_device),
+        cmocka_unit_test(parts_on_a_device),
         cmocka_unit_test(large_scores_on_a_device),
         cmocka_unit_test(scores_beyond_float16_on_a_device),
         cmocka_unit_test(gradient_on_a_device),

@@ -1,6 +1,7 @@
 /* attention.c - ATTENTION of every float type but float64: a kernel for few rows that share
- * keys, which is as fast as memory, and one for everything. Drivers override it where they have
- * better. Keys are cut into segments where there are few rows, so that the device is busy. */
+ * keys, which is as fast as memory, one for float32 by matrix units, and one for everything.
+ * Drivers override it where they have better. Keys are cut into segments where there are few rows,
+ * so that the device is busy. */
 #include "backend/gpu/lower/axes.h"
 #include "backend/gpu/lower/kernels.h"
 #include "base/number/dtype.h"
@@ -15,6 +16,9 @@ enum {
     COLUMNS = 64,    /* of a group of attend_tiles, or twice as many */
     TILES_LOCAL = 128,
     FEW_LOCAL = 128,
+    PARTS_LOCAL = 256, /* of attend_parts, */
+    PARTS_ROWS = 128,
+    PARTS_SHARED = 128 << 10, /* and bytes that a device with fast units for it has */
     JOIN_LOCAL = 128,
     MOST_FEW = 8,       /* rows of a group of attend_few, */
     MOST_VALUES = 1024, /* and elements of them, which are in shared memory for each sub-group */
@@ -95,6 +99,23 @@ static bool takes_few(const struct kl_emit *e, const struct operands *o,
            a->d <= WIDEST_FEW && rows_aligned(o->q) && rows_aligned(o->k) && rows_aligned(o->v);
 }
 
+/* Whether matrix units multiply float32 in two parts. Where a group has less shared memory, as on
+ * graphics cards, they are no faster at it than multiply-adds. */
+static bool takes_parts(const struct kl_emit *e, const struct operands *o,
+                        const struct attention *a) {
+    return e->driver->has_matrix_units && e->driver->subgroup == 32 &&
+           e->driver->max_local >= PARTS_LOCAL && e->driver->dynamic_bytes >= PARTS_SHARED &&
+           o->q->dtype == KL_F32 && a->n * a->per_key > FEW_ROWS && (a->d == 64 || a->d == 128) &&
+           a->e == a->d && rows_aligned(o->q) && rows_aligned(o->k) && rows_aligned(o->v) &&
+           (uintptr_t)o->out->data % VEC_BYTES == 0;
+}
+
+/* Bytes of shared memory of a group of attend_parts: its queries, and a tile of keys and of
+ * values. */
+static size_t parts_shared(const struct attention *a) {
+    return (size_t)(PARTS_ROWS + 2 * KEYS) * (size_t)a->d * sizeof(float);
+}
+
 /* Cuts the keys, so that `blocks` times the number of segments is as many groups as run at once: a
  * few more would take twice as long. On 132 multiprocessors decoding with 8 key heads has one
  * segment at batch 32, 4 at batch 8, 32 of LEAST_SEGMENT keys at batch 1. */
@@ -114,19 +135,23 @@ int kl_lower_attention(struct kl_emit *e, const struct kl_command *c) {
     /* Without keys the result is 0. */
     if (o.k->dims[2] == 0) return kl_emit_fill(e, o.out->data, item, o.out->size, 0);
     struct attention a = describe(c, &o);
-    const bool few = takes_few(e, &o, &a), matrix = few && e->driver->has_matrix_units &&
-                                                    item == 2 && (a.d == 64 || a.d == 128) &&
-                                                    a.power != 0;
+    const bool few = takes_few(e, &o, &a), parts = takes_parts(e, &o, &a),
+               matrix = few && e->driver->has_matrix_units && item == 2 &&
+                        (a.d == 64 || a.d == 128) && a.power != 0;
     const int64_t rows = a.n * a.per_key, heads = (int64_t)o.q->dims[0] * a.key_heads;
     const int most_few = a.d * MOST_FEW > MOST_VALUES ? MOST_FEW / 2 : MOST_FEW,
               few_rows = matrix ? (rows > 8 ? 16 : 8) : (int)kl_pow2_for(rows, most_few),
               is_masked = a.causal || a.has_mask,
-              tile_rows = rows > TILES_FEW && e->driver->subgroup > 1 ? TILES_MANY : TILES_FEW,
+              tile_rows = parts                                         ? PARTS_ROWS
+                          : rows > TILES_FEW && e->driver->subgroup > 1 ? TILES_MANY
+                                                                        : TILES_FEW,
               columns = a.e > COLUMNS ? 2 * COLUMNS : COLUMNS,
-              values[] = {o.q->dtype, few ? (int)a.d : columns, few ? few_rows : 0, is_masked,
-                          matrix,     few ? 0 : tile_rows},
+              values[] = {o.q->dtype, few ? (int)a.d : columns, few ? few_rows : 0,
+                          is_masked,  matrix || parts,          few ? 0 : tile_rows},
               plain[] = {o.q->dtype, 0, 0, 0, 0, 0};
-    const uint32_t local = kl_local_size(e, few ? FEW_LOCAL : TILES_LOCAL),
+    const uint32_t local = kl_local_size(e, few     ? FEW_LOCAL
+                                            : parts ? PARTS_LOCAL
+                                                    : TILES_LOCAL),
                    join_local = kl_local_size(e, JOIN_LOCAL);
     int64_t n_blocks = kl_groups_for(rows, few ? few_rows : tile_rows),
             n_columns = few ? 1 : kl_groups_for(a.e, columns),
@@ -135,22 +160,26 @@ int kl_lower_attention(struct kl_emit *e, const struct kl_command *c) {
     cut(e, &a, heads * n_blocks * n_columns);
     if (a.n_segs > 1)
         KL_TRY(kl_emit_workspace(e, (size_t)(heads * rows * a.n_segs * (a.e + 2)) * 4, &part));
-    const size_t access = few ? VEC_BYTES : item;
-    const char *name = matrix ? "attend_matrix" : few ? "attend_few" : "attend_tiles";
+    const size_t access = few || parts ? VEC_BYTES : item;
+    const char *name = matrix  ? "attend_matrix"
+                       : few   ? "attend_few"
+                       : parts ? "attend_parts"
+                               : "attend_tiles";
     struct kl_karg args[10] = {
         KL_KARG_PTR(o.q->data, access),
         KL_KARG_PTR(o.k->data, access),
         KL_KARG_PTR(o.v->data, access),
         KL_KARG_PTR(o.mask ? o.mask->data : NULL, o.mask ? kl_dtype_size(o.mask->dtype) : 1),
         KL_KARG_PTR(o.sinks ? o.sinks->data : NULL, item),
-        KL_KARG_PTR(o.out->data, item),
+        KL_KARG_PTR(o.out->data, parts ? VEC_BYTES : item),
         KL_KARG_PTR(part, 4),
         KL_KARG(n_blocks)};
     int n = 8;
-    if (!few) args[n++] = KL_KARG(n_columns);
+    if (!few && !parts) args[n++] = KL_KARG(n_columns);
     args[n++] = KL_KARG(a);
-    KL_TRY(kl_emit(e, &kl_family_attention, values, name, heads * n_blocks * n_columns * a.n_segs,
-                   local, args, n));
+    KL_TRY(kl_emit_shared(e, &kl_family_attention, values, name,
+                          heads * n_blocks * n_columns * a.n_segs, local,
+                          parts ? parts_shared(&a) : 0, args, n));
     if (a.n_segs == 1) return KL_OK;
     struct kl_karg join[] = {KL_KARG_PTR(part, 4),
                              KL_KARG_PTR(o.sinks ? o.sinks->data : NULL, item),
