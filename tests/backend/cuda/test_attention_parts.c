@@ -78,20 +78,19 @@ static void split_terms(struct split_terms *s, const struct terms *t, int first,
         s->high[1][i] = b.high, s->low[1][i] = b.low;
     }
 }
-/* A score: products with low parts come first, and each 32 terms have a sum of their own. */
+/* A score: products with low parts have a sum of their own, and so have each 32 of the others. */
 static float score_by_parts(const struct terms *t, int digits) {
-    float score = 0;
+    float score = 0, lower = 0;
     for (int first = 0; first < t->n; first += OF_SCORES) {
         struct split_terms s;
-        float sum = 0;
         split_terms(&s, t, first, OF_SCORES);
         for (int i = 0; i < OF_SCORES; i += 8) {
-            sum = add_products(sum, s.low[0] + i, s.high[1] + i, 8, digits);
-            sum = add_products(sum, s.high[0] + i, s.low[1] + i, 8, digits);
+            lower = add_products(lower, s.low[0] + i, s.high[1] + i, 8, digits);
+            lower = add_products(lower, s.high[0] + i, s.low[1] + i, 8, digits);
         }
-        score += add_products(sum, s.high[0], s.high[1], OF_SCORES, digits);
+        score += add_products(0, s.high[0], s.high[1], OF_SCORES, digits);
     }
-    return score;
+    return score + lower;
 }
 /* A result: in each tile of 64 keys products with low parts have a sum of their own, and so have
  * the others of each half. */
