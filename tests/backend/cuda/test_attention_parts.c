@@ -173,7 +173,7 @@ static void compare(enum kind kind, int n, bool scores, int digits) {
     /* Where products cancel in pairs, a chain's sum stays so small that its roundings are too. */
     if (ratio > (kind == CANCELLING ? 4 : n > 128 ? 1 : 2.5))
         fail_msg("%s, %d terms: %g times a chain's error", names[kind], n, ratio);
-    if (worst > 0x1p-17 + n / 64 * 0x1p-24) fail_msg("%s, %d terms: %g", names[kind], n, worst);
+    if (worst > 0x1p-17 + n * 0x1p-28) fail_msg("%s, %d terms: %g", names[kind], n, worst);
 }
 
 static void scores(void **state) {
