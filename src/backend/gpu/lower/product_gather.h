@@ -1,5 +1,5 @@
-/* product_gather.h - GATHER_MM of single rows by matrix units, with the matrices in parts: where all
- * of them together would take too much memory. */
+/* product_gather.h - GATHER_MM of single rows by matrix units, with the matrices in parts: where
+ * all of them together would take too much memory. */
 #pragma once
 #include "backend/gpu/lower/product_route.h"
 
