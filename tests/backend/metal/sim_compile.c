@@ -143,19 +143,19 @@ static void read_text(struct sim_program *p, const char *text) {
     }
 }
 
-/* The shared arrays that a kernel declares are variables of its function: of each symbol nm writes
- * address, size, kind and name. */
+/* The shared arrays that a kernel declares are variables of its function: of each symbol readelf
+ * writes number, address, size, kind, where it is seen (twice), section and name. */
 static void read_symbols(struct sim_program *p, const char *text) {
     for (const char *line = text; line && *line; line = strchr(line, '\n') + 1) {
-        unsigned long address, size;
-        char kind, name[256];
-        if (sscanf(line, "%lx %lx %c %255s", &address, &size, &kind, name) == 4)
+        long size;
+        char name[256];
+        if (sscanf(line, " %*d: %*x %li %*s %*s %*s %*s %255s", &size, name) == 2)
             for (int q = 0; q < p->n_kernels; q++) {
                 char prefix[128];
                 snprintf(prefix, sizeof prefix, "_ZZ%zu%sE", strlen(p->kernels[q].name),
                          p->kernels[q].name);
                 if (strncmp(name, prefix, strlen(prefix)) == 0)
-                    p->kernels[q].static_shared += (size + 15) / 16 * 16;
+                    p->kernels[q].static_shared += ((size_t)size + 15) / 16 * 16;
             }
         if (!strchr(line, '\n')) break;
     }
@@ -180,6 +180,14 @@ static bool command(const char *line, const char *log_path, char **log) {
 
 static const char *const ends[] = {"i", "symbols", "so"};
 
+/* The shell's line. The text that is read is preprocessed by GCC (the headers define all names),
+ * and symbols are read by readelf: clang and nm load LLVM, which takes longer than what they do. */
+static const char compile[] =
+    "exec 2>'%1$s.log'; cpp -undef -nostdinc -isystem '%2$s' -P '%1$s.metal' '%1$s.i' && "
+    "clang %3$s -isystem '%2$s' -c '%1$s.metal' -o '%1$s.o' && "
+    "readelf -sW '%1$s.o' >'%1$s.symbols' && "
+    "ld -shared -z now '%1$s.o' '%4$s' -lm -o '%1$s.so'; status=$?; rm -f '%1$s.o'; exit $status";
+
 static bool make(const char *base, const char *temporary, const char *source, char **log) {
     char path[600], out[600], messages[600], line[4096];
     Dl_info self;
@@ -190,14 +198,7 @@ static bool make(const char *base, const char *temporary, const char *source, ch
         *log = strdup("the source cannot be written");
         return false;
     }
-    snprintf(line, sizeof line,
-             "exec 2>'%s'; clang %s -isystem '%s' -E -P '%s' -o '%s.i' && "
-             "clang %s -isystem '%s' -c '%s' -o '%s.o' && "
-             "nm -S '%s.o' >'%s.symbols' && ld -shared -z now '%s.o' '%s' -lm -o '%s.so'; "
-             "status=$?; rm -f '%s.o'; exit $status",
-             messages, flags, KEEL_METAL_SIM_HEADERS, path, temporary, flags,
-             KEEL_METAL_SIM_HEADERS, path, temporary, temporary, temporary, temporary,
-             self.dli_fname, temporary, temporary);
+    snprintf(line, sizeof line, compile, temporary, KEEL_METAL_SIM_HEADERS, flags, self.dli_fname);
     bool well = command(line, messages, log);
     for (int i = 0; i < 3 && well; i++) {
         snprintf(path, sizeof path, "%s.%s", temporary, ends[i]);
@@ -243,7 +244,7 @@ struct sim_program *sim_compile(const char *source, char **log) {
                                           KEEL_METAL_SIM_HEADERS "/metal_simdgroup_matrix"};
     /* Not of this library's path: what is compiled asks for it by its soname, and so one build of
      * the tests finds what another has compiled. */
-    uint64_t h = hash(14695981039346656037u, flags);
+    uint64_t h = hash(hash(14695981039346656037u, flags), compile);
     for (int i = 0; i < 2; i++) {
         char *header = read_file(headers[i], &n);
         h = hash(h, header ? header : "");
