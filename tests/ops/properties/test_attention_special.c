@@ -292,7 +292,8 @@ static void results(void **state) {
     for (int i = 0; i < N_ROWS; i++)
         for (int d = 0; d < 3; d++)
             for (int l = 0; l < N_LENGTHS; l++)
-                if (!(dtypes[d] == KL_F16 && rows[i].wide))
+                /* Many queries of many keys take long where kernels are not optimised. */
+                if (!(dtypes[d] == KL_F16 && rows[i].wide) && (l < N_LENGTHS - 1 || takes_case(1)))
                     check(&rows[i], dtypes[d], lengths[l][0], lengths[l][1]);
 }
 

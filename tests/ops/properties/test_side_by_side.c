@@ -111,18 +111,23 @@ static void check(int rows, enum kl_dtype dtype, int bits) {
     kl_array_release(x);
 }
 
+/* Several rows take long where kernels are not optimised. */
+static void check_case(int rows, enum kl_dtype dtype, int bits) {
+    if (rows == 1 || takes_case(1)) check(rows, dtype, bits);
+}
+
 static void dense(void **state) {
     for (int rows = 1; rows <= 9; rows += 4) {
-        check(rows, KL_F32, 0);
-        check(rows, KL_BF16, 0);
+        check_case(rows, KL_F32, 0);
+        check_case(rows, KL_BF16, 0);
     }
 }
 
 static void quantized(void **state) {
     for (int rows = 1; rows <= 9; rows += 4) {
-        check(rows, KL_BF16, 4);
-        check(rows, KL_BF16, 8);
-        check(rows, KL_F32, 4);
+        check_case(rows, KL_BF16, 4);
+        check_case(rows, KL_BF16, 8);
+        check_case(rows, KL_F32, 4);
     }
 }
 
