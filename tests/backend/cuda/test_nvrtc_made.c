@@ -642,6 +642,46 @@ static void test_feeds(void **state) {
     assert_int_equal(kl_test_feeds() - feeds, cases);
 }
 
+/* Norms that compute what they read, a sum with a row or another array, in vectors and not, and
+ * store it where others need it. */
+static void test_row_feeds(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F16, KL_F64};
+    const int feeds = kl_test_feeds();
+    int cases = 0;
+    for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
+        for (int how = 0; how < 8; how++) {
+            const bool centred = how & 1, kept = how & 2, odd = how & 4;
+            const int cols = odd ? 71 : 256, dims[] = {3, cols}, row[] = {1, cols};
+            const struct kl_norm_params params = {1e-5f, true, centred};
+            const enum kl_op_id op = centred ? KL_OP_LAYER_NORM : KL_OP_RMS_NORM;
+            struct made add = {0}, norm = {0};
+            if (no_nvrtc(1)) return;
+            if (!kl_test_takes("kernels", 2)) continue;
+            put(&add, 0, dtypes[t], 2, dims, 1);
+            put(&add, 1, dtypes[t], 2, centred ? row : dims, 1);
+            put(&add, 2, dtypes[t], 2, dims, 1);
+            if (centred) {
+                add.operand[1].dims[0] = dims[0]; /* the row is repeated */
+                add.operand[1].strides[0] = 0;
+                add.args[1].size = add.args[0].size;
+                add.args[1].layout = 0;
+            }
+            command(&add, KL_OP_ADD, NULL, 2, false);
+            put(&norm, 0, dtypes[t], 2, dims, 1);
+            norm.args[0].data = add.args[2].data;
+            for (int i = 1; i < 2 + centred; i++) put(&norm, i, dtypes[t], 1, &cols, 1);
+            for (int i = 1; i < 2 + centred; i++) norm.args[i].data = address(8 + i);
+            put(&norm, 2 + centred, dtypes[t], 2, dims, 1);
+            norm.args[2 + centred].data = address(7);
+            command(&norm, op, &params, 2 + centred, false);
+            norm.c.dead = !kept;
+            struct kl_command both[] = {add.c, norm.c};
+            lower(both, 2, kl_op_name(op));
+            cases++;
+        }
+    assert_int_equal(kl_test_feeds() - feeds, cases);
+}
+
 /* Random bits in the kernel that makes numbers of every type of them, with and without a row. */
 static void test_random(void **state) {
     for (int t = 0; t < KL_N_DTYPES; t++)
@@ -705,6 +745,7 @@ int main(void) {
         cmocka_unit_test(test_quantized_products),
         cmocka_unit_test(test_merged),
         cmocka_unit_test(test_feeds),
+        cmocka_unit_test(test_row_feeds),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_mistakes_are_seen),
     };

@@ -26,6 +26,9 @@ enum {
     WORTH_A_FEED = 1 << 20,
 #endif
     MOST_READ_TWICE = 3, /* operands; softmax reads long rows twice */
+    /* Operations that a norm computes as it reads: a row has few work-items, so a kernel of its own
+     * does long arithmetic sooner. */
+    MOST_STEPS_OF_ROWS = 6,
 };
 
 /* ---- which commands may join a group ---- */
@@ -351,29 +354,58 @@ int kl_test_feeds(void) {
 }
 #endif
 
-/* Whether reader alone needs the group's last value, and may compute it where it reads it. Then
- * nothing of the group is stored. */
-static bool may_feed(struct kl_fused_group *g, const struct kl_command *reader) {
-    const struct kl_arg *in = &reader->args[0], *made = kl_fused_out(g->step[g->n_steps - 1].c);
-    if (g->random || reader->kind != KL_CMD_LAUNCH || !(kl_op_flags(reader->op) & KL_OPF_FETCHES) ||
-        reader->n_guards || !(reader->dead & 1) || g->n < WORTH_A_FEED || g->n > INT32_MAX ||
-        g->n_stores != 1 || !g->step[g->n_steps - 1].stored)
+/* The operands that are more than one number. */
+static int arrays_of(const struct kl_fused_group *g) {
+    int arrays = 0;
+    for (int k = 0; k < g->n_leaves; k++) arrays += g->leaf[k].walk != KL_WALK_SCALAR;
+    return arrays;
+}
+
+/* Whether a reader that reads each element of its input once has nothing else to do with what the
+ * group makes. */
+static bool reads_no_more(const struct kl_fused_group *g, const struct kl_command *reader) {
+    for (int k = 0; k < g->n_steps; k++)
+        for (int i = 1; i < reader->n_in; i++)
+            if (overlap(&reader->args[i], kl_fused_out(g->step[k].c))) return false;
+    return true;
+}
+
+/* How a reader's kernel reads its first input. */
+enum reading { IN_MEMORY, SEVERAL_TIMES, ONCE };
+static enum reading reading_of(const struct kl_emit *e, const struct kl_command *reader) {
+    const bool fetches = reader->kind == KL_CMD_LAUNCH &&
+                         kl_op_flags(reader->op) & KL_OPF_FETCHES && !reader->n_guards;
+    if (!fetches) return IN_MEMORY;
+    if (reader->op != KL_OP_RMS_NORM && reader->op != KL_OP_LAYER_NORM) return SEVERAL_TIMES;
+    return kl_norm_reads_once(e, reader) ? ONCE : IN_MEMORY;
+}
+
+/* Whether the group's last value, which alone is stored, may be computed where reader reads it. It
+ * is stored no more where reader alone needs it, and by the reader where others need it and it is
+ * read once. */
+static bool may_feed(const struct kl_emit *e, struct kl_fused_group *g,
+                     const struct kl_command *reader) {
+    const enum reading reading = reading_of(e, reader);
+    struct kl_fused_step *last = &g->step[g->n_steps - 1];
+    const struct kl_arg *in = &reader->args[0], *made = kl_fused_out(last->c),
+                        *out = &reader->args[reader->n_in];
+    if (g->random || reading == IN_MEMORY || g->n > INT32_MAX || g->n_stores != 1 || !last->stored)
         return false;
     /* With more axes the reader might copy its input first. */
     if (!same_places(in, made) || in->dtype != made->dtype || in->ndim > KL_SPACE_DIMS)
         return false;
-    int arrays = 0;
-    const struct kl_arg *out = &reader->args[reader->n_in];
-    for (int k = 0; k < g->n_leaves; k++) {
-        arrays += g->leaf[k].walk != KL_WALK_SCALAR;
-        /* A softmax stores an element after it was read for the last time; a reduction stores while
-         * others read. */
-        if (overlap(out, g->leaf[k].arg) &&
-            !(reader->op == KL_OP_SOFTMAX && same_places(out, g->leaf[k].arg)))
+    const bool alone = reader->dead & 1, by_rows = reading == ONCE || reader->op == KL_OP_SOFTMAX;
+    if (reading == ONCE ? g->n_steps > MOST_STEPS_OF_ROWS || !reads_no_more(g, reader)
+                        : !alone || g->n < WORTH_A_FEED)
+        return false;
+    if (by_rows && arrays_of(g) > MOST_READ_TWICE) return false;
+    /* A softmax and a norm store an element after it was read for the last time; a reduction stores
+     * while others read. */
+    for (int k = 0; k < g->n_leaves; k++)
+        if (overlap(out, g->leaf[k].arg) && !(by_rows && same_places(out, g->leaf[k].arg)))
             return false;
-    }
-    if (reader->op == KL_OP_SOFTMAX && arrays > MOST_READ_TWICE) return false;
-    g->step[g->n_steps - 1].stored = false;
+    if (!alone && overlap(out, made)) return false;
+    last->stored = !alone;
     return true;
 }
 
@@ -397,13 +429,15 @@ static int feed(struct kl_emit *e, struct kl_fused_group *g, const struct kl_com
     struct only_space only = {.p = &p};
     struct kl_karg args[KL_MAX_KARGS];
     uint8_t key[KEY_BYTES];
-    if (!may_feed(g, reader)) return 0;
+    if (!may_feed(e, g, reader)) return 0;
     each_space(g, take_space, &only);
     if (only.n > 1) goto no;
     p.pack = pack_of(&p);
     walks_of(&p, only.offsets);
     int n_args = leaf_args(&p, 0, only.offsets, args);
     if (p.has_space) args[n_args++] = KL_KARG(p.space);
+    if (g->step[g->n_steps - 1].stored)
+        args[n_args++] = KL_KARG_PTR(reader->args[0].data, kl_dtype_size(reader->args[0].dtype));
     const struct kl_feed feed = {.address = reader->args[0].data,
                                  .key = key,
                                  .key_bytes = key_of(&p, key),

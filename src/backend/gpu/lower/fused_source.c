@@ -311,6 +311,14 @@ static void put_feed_head(struct text *t, const struct kl_fused_plan *p, const c
     put(t, "%s) {\n", p->has_space ? ", struct space s" : "");
 }
 
+/* A reader that reads each element once stores it where others need it too: then its kernel has one
+ * parameter more. */
+static const char stores[] = "#define KEEP(p, at, v) (AT(IN, fed_to)[(p) + (at)] = (v))\n"
+                             "#define KEEP_VEC(p, at, v) "
+                             "(*(GLOBAL uint4 *)(AT(IN, fed_to) + (p) + (at)) = (v))\n",
+                  drops[] = "#define KEEP(p, at, v) ((void)0)\n"
+                            "#define KEEP_VEC(p, at, v) ((void)0)\n";
+
 char *kl_feed_source(void *ctx) {
     const struct kl_fused_plan *p = ctx;
     const struct kl_fused_group *g = p->g;
@@ -322,10 +330,11 @@ char *kl_feed_source(void *ctx) {
     put_library(&t, g);
     put(&t, "#define FED_PARAMS ");
     for (int k = 0; k < g->n_leaves; k++) put(&t, ", PTR(from_%d)", k);
-    put(&t, "%s\n#define FED_ARGS ", p->has_space ? ", PARAM(struct space, fed)" : "");
+    put(&t, "%s%s\n#define FED_ARGS ", p->has_space ? ", PARAM(struct space, fed)" : "",
+        g->step[last].stored ? ", PTR(fed_to)" : "");
     for (int k = 0; k < g->n_leaves; k++)
         put(&t, ", AT(const %s, from_%d)", type_of(g->leaf[k].arg->dtype), k);
-    put(&t, "%s\n", p->has_space ? ", fed" : "");
+    put(&t, "%s\n%s", p->has_space ? ", fed" : "", g->step[last].stored ? stores : drops);
     /* The element at position i. */
     snprintf(head, sizeof head, "%s fed_one(i64 i", type);
     put_feed_head(&t, p, head);

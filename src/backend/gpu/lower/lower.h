@@ -178,6 +178,10 @@ int kl_test_feeds(void);
  * any library's. */
 bool kl_matmul_by_rows(const struct kl_command *c);
 
+/* Whether the kernel of c, a norm, reads each element of its input once, at a single place, before
+ * it stores anything of the same row. */
+bool kl_norm_reads_once(const struct kl_emit *e, const struct kl_command *c);
+
 /* Lowers c by kernels of the dialect. */
 int kl_emit_by_family(struct kl_emit *e, const struct kl_command *c);
 /* Lowers another command as a part of the one at hand, perhaps by a library of the driver. */

@@ -28,6 +28,22 @@ static bool vector_of(const struct kl_arg *a) {
     return !a || ((a->strides[0] == 1 || a->size == 1) && (uintptr_t)a->data % VEC_BYTES == 0);
 }
 
+/* The elements of a row that a work-item keeps. */
+static int64_t kept_of(const struct kl_arg *in) {
+    const size_t item = kl_dtype_size(in->dtype);
+    return KEPT_BYTES / (int64_t)(item < 4 ? 4 : item);
+}
+
+static uint32_t local_for(const struct kl_emit *e, const struct kl_arg *in, int64_t n) {
+    return kl_local_size(e, n <= LOCAL_SHORT * kept_of(in) ? LOCAL_SHORT : LOCAL_LONG);
+}
+
+bool kl_norm_reads_once(const struct kl_emit *e, const struct kl_command *c) {
+    const struct kl_arg *in = &c->args[0];
+    const int64_t n = in->ndim ? in->dims[in->ndim - 1] : 1;
+    return n <= local_for(e, in, n) * kept_of(in);
+}
+
 int kl_lower_norm(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_norm_params *params = c->params;
     const struct kl_arg *in = &c->args[0], *out = &c->args[c->n_in],
@@ -51,12 +67,12 @@ int kl_lower_norm(struct kl_emit *e, const struct kl_command *c) {
         KL_TRY(kl_emit_copy(e, item, in->ndim, in->dims, scratch, dense, in->data, in->strides));
         data = scratch;
     }
-    const int64_t vec = VEC_BYTES / (int64_t)item, kept = KEPT_BYTES / (item < 4 ? 4 : item);
+    const int64_t vec = VEC_BYTES / (int64_t)item, kept = kept_of(in);
     int vector = step == 1 && n % vec == 0 && (uintptr_t)data % VEC_BYTES == 0 &&
                  (uintptr_t)out->data % VEC_BYTES == 0 && vector_of(weight) && vector_of(bias);
     for (int i = 0; i < lead.ndim; i++)
         if (lead.strides[0][i] % vec) vector = 0;
-    const uint32_t local = kl_local_size(e, n <= LOCAL_SHORT * kept ? LOCAL_SHORT : LOCAL_LONG);
+    const uint32_t local = local_for(e, in, n);
     const bool is_long = n > (int64_t)local * kept;
     int32_t width = (int32_t)kl_pow2_for(kl_groups_for(n, kept), local);
     const int flags = (c->op == KL_OP_LAYER_NORM ? CENTRED : 0) | (weight ? HAS_WEIGHT : 0) |
