@@ -52,6 +52,7 @@ struct kl_cuda_queue {
     void *notify;
     struct kl_cuda_chain *chain; /* NULL: this driver has no graphs whose nodes can be changed */
     uint64_t posted;             /* the number of posted writes before what is in `stream` */
+    kl_cuda_address counters;    /* KL_COUNTERS words */
     /* Handles of cuSOLVER and cuBLAS for this stream; NULL until first use. Only the thread that
      * submits to the queue uses them. */
     void *solver, *triangles;
@@ -169,6 +170,7 @@ void kl_cuda_words_clear(struct kl_driver *d, struct kl_fault_words *w);
 
 /* ---- cuda_queue.c ---- */
 int kl_cuda_queue_new(struct kl_driver *d, int stream_index, void **queue, struct kl_error **err);
+void *kl_cuda_counters(void *queue);
 int kl_cuda_event_new(struct kl_driver *d, void **event, struct kl_error **err);
 void kl_cuda_event_free(struct kl_driver *d, void *event);
 int kl_cuda_begin(struct kl_driver *d, void *queue, void *const *waits, int n_waits,

@@ -25,7 +25,11 @@ int kl_cuda_queue_new(struct kl_driver *driver, int stream_index, void **queue,
     int rc = KL_CUDA(d, err, StreamCreate, (&q->stream, KL_CU_STREAM_IS_NON_BLOCKING));
     if (!rc) rc = KL_CUDA(d, err, StreamCreate, (&q->notify, KL_CU_STREAM_IS_NON_BLOCKING));
     if (!rc) rc = kl_cuda_chain_new(d, &q->chain, err);
+    if (!rc) rc = kl_cuda_alloc(d, KL_COUNTERS * sizeof(uint32_t), &q->counters, err);
+    if (!rc) rc = KL_CUDA(d, err, MemsetD32Async, (q->counters, 0, KL_COUNTERS, q->stream));
     if (rc) {
+        kl_free(q->chain);
+        if (q->counters) d->api->MemFree(q->counters);
         if (q->notify) d->api->StreamDestroy(q->notify);
         if (q->stream) d->api->StreamDestroy(q->stream);
         kl_free(q);
@@ -33,6 +37,10 @@ int kl_cuda_queue_new(struct kl_driver *driver, int stream_index, void **queue,
     }
     *queue = q;
     return KL_OK;
+}
+
+void *kl_cuda_counters(void *queue) {
+    return (void *)(uintptr_t)((struct kl_cuda_queue *)queue)->counters;
 }
 
 /* ---- events ---- */

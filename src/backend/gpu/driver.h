@@ -95,6 +95,9 @@ struct kl_pending {
     struct kl_compiled *kernel[KL_MOST_PENDING];
 };
 
+/* Words of a queue in which kernels count their groups. */
+enum { KL_COUNTERS = 1024 };
+
 struct kl_driver;
 struct kl_emit;
 struct kl_lowering;
@@ -113,6 +116,9 @@ struct kl_driver_ops {
     /* ---- queues, events and fault words ---- */
     /* Queues are never freed. */
     int (*queue_new)(struct kl_driver *d, int stream_index, void **queue, struct kl_error **err);
+    /* The address of KL_COUNTERS words of 32 bits that belong to the queue, and are 0 whenever none
+     * of its kernels runs. NULL unless the driver has counts_groups. */
+    void *(*counters)(void *queue);
     int (*event_new)(struct kl_driver *d, void **event, struct kl_error **err);
     void (*event_free)(struct kl_driver *d, void *event);
     /* Makes a chunk in which all words are clear. */
@@ -292,6 +298,8 @@ struct kl_driver {
     bool fast_exchange;
     bool has_matrix_units; /* the device multiplies matrices of 16-bit floats (attention.kl) */
     bool has_warp_groups;  /* four sub-groups do so together (product_gather_sm90.kl) */
+    /* The prelude has LAST_GROUP, which counts the groups of a launch in the slot `counters`. */
+    bool counts_groups;
     /* The prelude leaves out the kernels of a source that are not wanted (ONE_KERNEL). */
     bool leaves_out;
     /* The prelude has MERGED_KERNEL: several launches of a kernel can be one, side by side. */

@@ -108,13 +108,15 @@ enum {
     RUNS = 8,      /* it runs commands by the slot `run` */
     SHARES = 16,   /* host and device share memory */
     COMPILES = 32, /* its compiler reads the sources, which the fake one does not */
+    COUNTS = 64,   /* its queues have counters for the groups of a launch */
 };
 static const char *const capability_names[] = {"a driver that supports something",
                                                "a driver that supports nothing",
                                                "programs",
                                                "commands run without programs",
                                                "memory shared with the host",
-                                               "a compiler that reads the source"};
+                                               "a compiler that reads the source",
+                                               "counters of groups"};
 
 static void open_sim(struct kl_backend **b, struct kl_error **err) {
     if (kl_sim_open(0, b, err) == KL_OK) kl_sim_budget(0, (size_t)1 << 30);
@@ -165,8 +167,8 @@ static const struct row {
 } rows[] = {
     {"sim", WORKS | RUNS, open_sim},
     {"opencl", WORKS | PROGRAMS | COMPILES, open_opencl},
-    {"fake_cuda", WORKS | PROGRAMS, open_fake_cuda},
-    {"cuda", WORKS | PROGRAMS | COMPILES, open_cuda},
+    {"fake_cuda", WORKS | PROGRAMS | COUNTS, open_fake_cuda},
+    {"cuda", WORKS | PROGRAMS | COMPILES | COUNTS, open_cuda},
     {"metal", WORKS | PROGRAMS | COMPILES, open_metal},
     {"empty", EMPTY | PROGRAMS, open_empty},
 };

@@ -107,6 +107,28 @@ static void commands_run_in_order(void **state) {
     free_block(p[1], N * 4);
 }
 
+/* Each queue has counters of its own, which are 0 while no kernel runs, also after a submission
+ * that was given up. */
+static void counters_are_clear(void **state) {
+    static uint32_t zero[KL_COUNTERS], words[KL_COUNTERS];
+    void *q[] = {new_queue(), new_queue()}, *counters[2];
+    for (int i = 0; i < 2; i++) {
+        counters[i] = drv->ops->counters(q[i]);
+        struct call c;
+        void *p = new_block(N * 4);
+        count(&c, p, 5, N);
+        run(q[i], &c, 1, NULL);
+        WELL(drv->ops->begin(drv, q[i], NULL, 0, &err));
+        assert_int_equal(drv->ops->abandon(drv, q[i]), KL_OK);
+        memset(words, 0xA5, sizeof words);
+        WELL(drv->ops->read(drv, counters[i], 0, words, sizeof words, &err));
+        assert_memory_equal(words, zero, sizeof words);
+        free_block(p, N * 4);
+    }
+    const char *a = counters[0], *b = counters[1];
+    assert_true(a + sizeof words <= b || b + sizeof words <= a);
+}
+
 /* Submissions of one queue run in order without events; the event of the last one tells that all
  * are complete. */
 static void submissions_run_in_order(void **state) {
@@ -406,6 +428,7 @@ static void the_facts_fit_together(void **state) {
     assert_true(drv->max_local >= 1 && drv->n_units >= 1 && drv->subgroup >= 1);
     assert_true(drv->argument_bytes >= 1024 && drv->argument_bytes <= 4096);
     assert_int_equal(drv->ops->load_program == NULL, drv->ops->launch_program == NULL);
+    assert_int_equal(drv->counts_groups, drv->ops->counters != NULL);
     assert_null(drv->ops->run);
 }
 
@@ -495,6 +518,7 @@ static const struct suite {
     SUITE(threads_copy_at_once, WORKS),
     SUITE(an_event_waits_for_its_submission, WORKS),
     SUITE(commands_run_in_order, WORKS),
+    SUITE(counters_are_clear, WORKS | COUNTS),
     SUITE(submissions_run_in_order, WORKS),
     SUITE(events_order_queues, WORKS),
     SUITE(a_submission_waits_for_many, WORKS),

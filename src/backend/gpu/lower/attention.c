@@ -165,6 +165,10 @@ int kl_lower_attention(struct kl_emit *e, const struct kl_command *c) {
                        : few   ? "attend_few"
                        : parts ? "attend_parts"
                                : "attend_tiles";
+    /* The groups of such a kernel join segments themselves, where the queue has enough counters. */
+    const bool counts = few && e->driver->counts_groups,
+               joins = counts && heads * n_blocks <= KL_COUNTERS;
+    void *counters = joins && e->queue ? e->driver->ops->counters(e->queue) : NULL;
     struct kl_karg args[10] = {
         KL_KARG_PTR(o.q->data, access),
         KL_KARG_PTR(o.k->data, access),
@@ -172,15 +176,16 @@ int kl_lower_attention(struct kl_emit *e, const struct kl_command *c) {
         KL_KARG_PTR(o.mask ? o.mask->data : NULL, o.mask ? kl_dtype_size(o.mask->dtype) : 1),
         KL_KARG_PTR(o.sinks ? o.sinks->data : NULL, item),
         KL_KARG_PTR(o.out->data, parts ? VEC_BYTES : item),
-        KL_KARG_PTR(part, 4),
-        KL_KARG(n_blocks)};
-    int n = 8;
+        KL_KARG_PTR(part, counts ? 2 * sizeof(float) : sizeof(float))};
+    int n = 7;
+    if (counts) args[n++] = KL_KARG_PTR(counters, sizeof(uint32_t));
+    args[n++] = KL_KARG(n_blocks);
     if (!few && !parts) args[n++] = KL_KARG(n_columns);
     args[n++] = KL_KARG(a);
     KL_TRY(kl_emit_shared(e, &kl_family_attention, values, name,
                           heads * n_blocks * n_columns * a.n_segs, local,
                           parts ? parts_shared(&a) : 0, args, n));
-    if (a.n_segs == 1) return KL_OK;
+    if (a.n_segs == 1 || joins) return KL_OK;
     struct kl_karg join[] = {KL_KARG_PTR(part, 4),
                              KL_KARG_PTR(o.sinks ? o.sinks->data : NULL, item),
                              KL_KARG_PTR(o.out->data, item), KL_KARG(n_join_columns), KL_KARG(a)};
