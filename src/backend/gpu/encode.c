@@ -8,6 +8,8 @@
 #include "base/op/validate.h"
 #include "base/value/out_of_range.h"
 
+enum { MORE_MOVES = 3 }; /* operations that share a launch with the one before them, at most */
+
 bool kl_gpu_waits_for(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f,
                       struct kl_wait *w) {
     struct kl_timeline *t = f->timeline;
@@ -511,13 +513,16 @@ int kl_gpu_encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_de
 
 /* Whether t belongs to a run of element-wise operations that use each other's values, which random
  * bits may begin and a reduction end. Such a run is not cut, because it becomes one kernel, which
- * needs memory only for its last result and does not store the others. */
+ * needs memory only for its last result and does not store the others. Nor are a few operations
+ * whose rows one kernel moves. */
 static bool goes_on(struct kl_command_buffer *cb, const struct kl_task *t) {
     const unsigned before = cb->last ? kl_op_flags(cb->last->op) : 0, now = kl_op_flags(t->op);
     const bool in_run = now & KL_OPF_ELEMENTWISE
                             ? (before & (KL_OPF_ELEMENTWISE | KL_OPF_BEGINS_RUN)) != 0
                         : now & KL_OPF_FETCHES ? (before & KL_OPF_ELEMENTWISE) != 0
                                                : false;
+    if (now & before & KL_OPF_MOVES_ROWS)
+        return cb->n_ops < KL_MAX_OPS + MORE_MOVES && cb->new_bytes < kl_max_new_bytes;
     if (!in_run) return false;
     bool uses = false;
     kl_mutex_lock(&cb->queue->dev->mu);

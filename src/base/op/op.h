@@ -33,6 +33,9 @@ enum {
     /* other processes take part (backend/collective/group.h): it runs on streams of its group, also
      * when its input has failed, and is never left out or merged with another */
     KL_OPF_COLLECTIVE = 1024,
+    /* with few elements it shares a launch with others like it that come next to it
+     * (backend/gpu/lower/rope_few.c) */
+    KL_OPF_MOVES_ROWS = 2048,
     KL_OPF_BEGINS_RUN = 512, /* its elements may be made in the element-wise kernel of their user */
 };
 

@@ -156,6 +156,22 @@ static int lower_side_by_side(const struct kl_emit *all, const struct kl_command
     return kl_side_launch(&e, &side);
 }
 
+#ifdef KL_TEST_HOOKS
+static _Atomic(int) n_rotations;
+int kl_test_rotations(void) {
+    return atomic_load(&n_rotations);
+}
+#endif
+
+/* The commands from `at` on that move rows by one launch. */
+static int lower_rotations(struct kl_emit *e, const struct kl_command *commands, int n) {
+    const int taken = kl_lower_rotations(e, commands, n);
+#ifdef KL_TEST_HOOKS
+    if (taken > 1 && !e->dry) atomic_fetch_add(&n_rotations, taken - 1);
+#endif
+    return taken;
+}
+
 /* Lowers the commands from `at` on that become launches together, at least one; *taken: how
  * many. */
 static int lower_next(const struct kl_emit *all, const struct kl_command *commands, int at, int n,
@@ -164,6 +180,9 @@ static int lower_next(const struct kl_emit *all, const struct kl_command *comman
     *taken = merges ? kl_side_by_side(commands + at, n - at) : 1;
     if (*taken > 1) return lower_side_by_side(all, commands, at, *taken);
     struct kl_emit e = emit_of(all, commands, at);
+    const int rotations = lower_rotations(&e, commands + at, n - at);
+    if (rotations > 0) *taken = rotations;
+    if (rotations) return rotations < 0 ? rotations : KL_OK;
     /* A run of element-wise operations becomes one kernel, as far as the run goes. */
     const int fused = kl_lower_fused(&e, commands + at, n - at);
     if (fused > 0) *taken = fused;

@@ -174,6 +174,14 @@ int kl_lower_fused(struct kl_emit *e, const struct kl_command *commands, int n);
 /* How many runs became a part of the kernels of their last command until now. */
 int kl_test_feeds(void);
 #endif
+/* Lowers rotations of a few rows at the beginning of `commands`, and writes into slices next to
+ * them, to one launch. Returns the number of commands, 0 when it does not take the first one, or a
+ * negative code. */
+int kl_lower_rotations(struct kl_emit *e, const struct kl_command *commands, int n);
+#ifdef KL_TEST_HOOKS
+/* How many launches this has saved until now. */
+int kl_test_rotations(void);
+#endif
 /* Whether c is a product of a vector and rows that the kernel for these takes, which is as fast as
  * any library's. */
 bool kl_matmul_by_rows(const struct kl_command *c);

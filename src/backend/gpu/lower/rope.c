@@ -1,64 +1,41 @@
-/* rope.c - ROPE: one launch makes the table of angles of position 1, one rotates. For a few
- * rows, as when a language model generates, the angles are an argument of the one launch. */
+/* rope.c - ROPE: one launch makes the table of angles of position 1, one rotates. A few rows go
+ * another way (rope_few.c). */
 #include <math.h>
 
 #include "backend/gpu/lower/axes.h"
 #include "backend/gpu/lower/kernels.h"
+#include "backend/gpu/lower/rope.h"
 #include "base/number/dtype.h"
 #include "base/number/turns.h"
-#include "base/op/op_params.h"
 
 enum {
     WANT_LOCAL = 256,
     VEC_BYTES = 16,
-    TURNS = 64,    /* of one launch; rope.kl has the same number, and the next one */
-    FEW = 1 << 14, /* elements; work-items of a warp read arguments at different places by turns */
 };
 
 const struct kl_family kl_family_rope = {
-    .name = "rope", .source = kl_source_rope, .defines = {"T:IN", "PAIRS", "TRADITIONAL", "GIVEN"}};
+    .name = "rope", .source = kl_source_rope, .defines = {"T:IN", "PAIRS", "TRADITIONAL"}};
 
-struct turns {
-    uint64_t of[TURNS];
-};
-
-/* The turns of up to TURNS pairs: the rates are those of backend/cpu/rope/rope.c. */
-static struct turns make_turns(const struct kl_rope_params *p, int64_t first) {
+/* The rates are those of backend/cpu/rope/rope.c. */
+struct kl_rope_turns kl_rope_turns_from(const struct kl_rope_params *p, int64_t first) {
     const int64_t half = p->dims / 2;
-    struct turns t = {{0}};
-    for (int64_t k = first; k < half && k < first + TURNS; k++) {
+    struct kl_rope_turns t = {{0}};
+    for (int64_t k = first; k < half && k < first + KL_ROPE_TURNS; k++) {
         const double rate = pow((double)p->base, -(double)k / (double)half);
         t.of[k - first] = kl_turns_of_rate(rate, p->scale);
     }
     return t;
 }
 
-/* The first TURNS of them. A model asks for the same ones in each layer, and to make them takes
- * longer than a launch, so a thread keeps the last ones. */
-static struct turns first_turns(const struct kl_rope_params *p) {
-    static _Thread_local struct {
-        struct turns turns;
-        float base, scale;
-        int dims; /* 0: none yet */
-    } last;
-    if (last.dims != p->dims || last.base != p->base || last.scale != p->scale) {
-        last.turns = make_turns(p, 0);
-        last.base = p->base;
-        last.scale = p->scale;
-        last.dims = p->dims;
-    }
-    return last.turns;
-}
-
 /* Fills the table from `base`. */
 static int from_base(struct kl_emit *e, const struct kl_rope_params *p, const int *values,
                      void *table) {
     int64_t half = p->dims / 2;
-    for (int64_t first = 0; first < half; first += TURNS) {
-        struct turns t = make_turns(p, first);
+    for (int64_t first = 0; first < half; first += KL_ROPE_TURNS) {
+        struct kl_rope_turns t = kl_rope_turns_from(p, first);
         struct kl_karg args[] = {KL_KARG_PTR(table, 8), KL_KARG(first), KL_KARG(half), KL_KARG(t)};
-        KL_TRY(
-            kl_emit(e, &kl_family_rope, values, "rope_turns", 1, kl_local_size(e, TURNS), args, 4));
+        KL_TRY(kl_emit(e, &kl_family_rope, values, "rope_turns", 1, kl_local_size(e, KL_ROPE_TURNS),
+                       args, 4));
     }
     return KL_OK;
 }
@@ -93,6 +70,8 @@ int kl_lower_rope(struct kl_emit *e, const struct kl_command *c) {
     void *scratch = NULL;
     size_t copied = 0;
     if (out->size == 0) return KL_OK;
+    const int few = kl_lower_rotations(e, c, 1);
+    if (few) return few < 0 ? few : KL_OK;
     split_axes(&lead, in, in->strides);
     if (!kl_axes_space(&lead, &space)) { /* too many axes: those of a row-major copy merge */
         kl_strides_row_major(in->ndim, in->dims, dense);
@@ -101,9 +80,7 @@ int kl_lower_rope(struct kl_emit *e, const struct kl_command *c) {
         step = 1;
         copied = kl_scratch_bytes((size_t)in->size * item);
     }
-    const bool given = !freqs && dims / 2 <= TURNS && out->size <= FEW;
-    const size_t table_bytes = given ? 0 : (size_t)(dims / 2) * 8;
-    if (copied + table_bytes) KL_TRY(kl_emit_workspace(e, copied + table_bytes, &scratch));
+    KL_TRY(kl_emit_workspace(e, copied + (size_t)(dims / 2) * 8, &scratch));
     if (copied) {
         KL_TRY(kl_emit_copy(e, item, in->ndim, in->dims, scratch, dense, in->data, in->strides));
         data = scratch;
@@ -113,13 +90,9 @@ int kl_lower_rope(struct kl_emit *e, const struct kl_command *c) {
                   (uintptr_t)data % VEC_BYTES == 0 && (uintptr_t)out->data % VEC_BYTES == 0;
     for (int i = 0; i < lead.ndim; i++)
         if (lead.strides[0][i] % vec) vector = false;
-    const int pairs = vector ? (int)vec : 1,
-              values[] = {in->dtype, pairs, params->traditional, given};
-    void *table = given ? NULL : kl_scratch_at(scratch, copied);
-    struct turns turns;
-    if (given)
-        turns = first_turns(params);
-    else if (freqs)
+    const int pairs = vector ? (int)vec : 1, values[] = {in->dtype, pairs, params->traditional};
+    void *table = kl_scratch_at(scratch, copied);
+    if (freqs)
         KL_TRY(from_freqs(e, params, values, freqs, table));
     else
         KL_TRY(from_base(e, params, values, table));
@@ -131,7 +104,7 @@ int kl_lower_rope(struct kl_emit *e, const struct kl_command *c) {
     struct kl_karg args[] = {KL_KARG_PTR(data, access),
                              KL_KARG_PTR(out->data, access),
                              KL_KARG_PTR(offset->data, 4),
-                             given ? KL_KARG(turns) : KL_KARG_PTR(table, 8),
+                             KL_KARG_PTR(table, 8),
                              KL_KARG(lead.n),
                              KL_KARG(length),
                              KL_KARG(per_batch),

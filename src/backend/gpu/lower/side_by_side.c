@@ -35,16 +35,15 @@ static bool touches(const struct kl_command *c, struct kl_extent x, bool only_wr
     return kl_extents_overlap(x, workspace_of(c));
 }
 
-static bool independent(const struct kl_command *a, const struct kl_command *b) {
+bool kl_are_independent(const struct kl_command *a, const struct kl_command *b) {
     for (int i = 0; i < a->n_in + a->n_out; i++)
         if (a->args[i].data && touches(b, kl_extent_of(&a->args[i]), i < a->n_in)) return false;
     return !touches(b, workspace_of(a), false);
 }
 
-/* The elements that a command makes; 0 for operations that do not run side by side. These are
- * products alone: rotations and copies take spaces, which a merged kernel has to copy first, and
- * two of them took as long in one launch on an H200 as one after the other (6.7 and 3.8
- * microseconds). */
+/* The elements that a command makes; 0 for operations that do not run side by side as launches of
+ * one kernel. These are products alone: rotations and writes into slices have a kernel of their own
+ * for several (rope_few.c). */
 static int64_t elements_of(const struct kl_command *c) {
     if (c->kind != KL_CMD_LAUNCH || c->n_guards || c->checked) return 0;
     return kl_op_flags(c->op) & KL_OPF_ROWS_BY_MATRIX ? c->args[c->n_in].size : 0;
@@ -72,7 +71,7 @@ int kl_side_by_side(const struct kl_command *commands, int n) {
     for (; count < n && count < KL_MOST_SIDE_BY_SIDE; count++) {
         if (!alike(&commands[0], &commands[count])) break;
         for (int i = 0; i < count; i++)
-            if (!independent(&commands[i], &commands[count])) return count;
+            if (!kl_are_independent(&commands[i], &commands[count])) return count;
     }
     return count;
 }

@@ -17,6 +17,9 @@ static inline bool kl_extents_overlap(struct kl_extent a, struct kl_extent b) {
     return a.begin < b.end && b.begin < a.end;
 }
 
+/* Whether none of two commands writes memory that the other reads or writes. */
+bool kl_are_independent(const struct kl_command *a, const struct kl_command *b);
+
 /* The number of commands, 1 to KL_MOST_SIDE_BY_SIDE, at the beginning of these n that are small,
  * likely to need the same kernel, and independent of each other. */
 int kl_side_by_side(const struct kl_command *commands, int n);

@@ -1,0 +1,16 @@
+/* rope.h - the angles of ROPE, for its two files. Only they include it. */
+#pragma once
+#include "backend/gpu/lower/lower.h"
+#include "base/op/op_params.h"
+
+enum {
+    KL_ROPE_TURNS = 64,    /* of one launch; rope.kl has the same number, and the next one */
+    KL_ROPE_PARTS = 4,     /* of one launch of rope_few */
+    KL_ROPE_FEW = 1 << 14, /* elements: work-items read arguments at different places by turns */
+};
+
+/* The turns at position 1 of as many pairs, counted from one of them. */
+struct kl_rope_turns {
+    uint64_t of[KL_ROPE_TURNS];
+};
+struct kl_rope_turns kl_rope_turns_from(const struct kl_rope_params *p, int64_t first);

@@ -1,0 +1,165 @@
+/* test_device_rotations.c - rotations of a few rows and writes into caches next to them, which a
+ * device may do in one launch (on_device.h chooses the device): the same bits as one after the
+ * other, how many launches are saved, and when rotated rows must be stored. */
+#include "ops/support/on_device.h"
+
+#include "backend/gpu/lower/lower.h"
+
+enum { MOST = 64, CAPACITY = 9, N_RESULTS = 4 };
+
+struct problem {
+    enum kl_dtype dtype;
+    int batch, heads, key_heads, rows, width, dims, at; /* at: the first row of the cache */
+    bool traditional, offsets;                          /* offsets: each batch has one of its own */
+    bool turned; /* rows of a head are apart, as after a projection */
+};
+
+static struct kl_array *drawn(enum kl_dtype dtype, int ndim, const int *dims) {
+    static uint64_t seed = 3;
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++) n *= dims[i];
+    float *v = malloc((size_t)n * sizeof *v);
+    for (int64_t i = 0; i < n; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        v[i] = (float)(int32_t)(seed >> 33) * 0x1p-30f - 1;
+    }
+    struct kl_array *wide, *a, *on_device;
+    OK(kl_array_new_data(&wide, v, KL_F32, ndim, dims, &err));
+    OK(kl_astype(&a, wide, dtype, cpu_stream, &err));
+    OK(kl_copy(&on_device, a, gpu_stream, &err));
+    OK(kl_eval(&on_device, 1, &err));
+    kl_array_release(wide);
+    kl_array_release(a);
+    free(v);
+    return on_device;
+}
+
+/* What a projection makes: values of batch, row, head, element; the result has heads before
+ * rows. */
+static struct kl_array *projected(const struct problem *p, int heads) {
+    if (!p->turned) return drawn(p->dtype, 4, (int[]){p->batch, heads, p->rows, p->width});
+    struct kl_array *a = drawn(p->dtype, 4, (int[]){p->batch, p->rows, heads, p->width}), *view;
+    OK(kl_transpose_axes(&view, a, (int[]){0, 2, 1, 3}, 4, gpu_stream, &err));
+    OK(kl_eval(&view, 1, &err));
+    kl_array_release(a);
+    return view;
+}
+
+struct inputs {
+    struct kl_array *q, *k, *v, *cache[2], *offset;
+};
+static struct inputs draw(const struct problem *p) {
+    const int dims[] = {p->batch, p->key_heads, CAPACITY, p->width};
+    int32_t at[MOST];
+    struct inputs in = {.q = projected(p, p->heads),
+                        .k = projected(p, p->key_heads),
+                        .v = projected(p, p->key_heads),
+                        .cache = {drawn(p->dtype, 4, dims), drawn(p->dtype, 4, dims)}};
+    for (int i = 0; i < p->batch; i++) at[i] = p->at + 3 * i;
+    OK(kl_array_new_data(&in.offset, at, KL_I32, p->offsets, &p->batch, &err));
+    return in;
+}
+static void drop(struct inputs *in) {
+    struct kl_array *all[] = {in->q, in->k, in->v, in->cache[0], in->cache[1], in->offset};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
+}
+
+static struct kl_array *rotated(const struct problem *p, struct kl_array *x,
+                                const struct inputs *in) {
+    struct kl_array *out;
+    OK(kl_rope(&out, x, p->dims, p->traditional, (struct kl_rope_base){true, 10000}, 1, in->offset,
+               NULL, gpu_stream, &err));
+    return out;
+}
+
+/* A cache with `rows` in place of some of its own. The cache is a value that nobody else needs, so
+ * it is written in place. */
+static struct kl_array *written(const struct problem *p, struct kl_array *cache,
+                                struct kl_array *rows, bool step_by_step) {
+    struct kl_array *own, *out;
+    const int start[] = {0, 0, p->at, 0},
+              stop[] = {p->batch, p->key_heads, p->at + p->rows, p->width}, one[] = {1, 1, 1, 1};
+    OK(kl_negative(&own, cache, gpu_stream, &err));
+    OK(kl_eval(&own, 1, &err));
+    OK(kl_slice_update(&out, own, rows, start, 4, stop, 4, one, 4, gpu_stream, &err));
+    kl_array_release(own);
+    if (step_by_step) OK(kl_eval(&out, 1, &err));
+    return out;
+}
+
+struct results {
+    struct kl_array *of[N_RESULTS]; /* rotated queries, both caches, rotated keys or NULL */
+    int saved;
+};
+
+/* keeps: the rotated keys are needed afterwards. */
+static struct results run(const struct problem *p, const struct inputs *in, bool step_by_step,
+                          bool keeps) {
+    struct results r = {{NULL}, -kl_test_rotations()};
+    struct kl_array *keys;
+    r.of[0] = rotated(p, in->q, in);
+    if (step_by_step) OK(kl_eval(&r.of[0], 1, &err));
+    keys = rotated(p, in->k, in);
+    if (step_by_step) OK(kl_eval(&keys, 1, &err));
+    r.of[1] = written(p, in->cache[0], keys, step_by_step);
+    r.of[2] = written(p, in->cache[1], in->v, step_by_step);
+    r.of[3] = keeps ? keys : NULL;
+    if (!keeps) kl_array_release(keys);
+    OK(kl_eval(r.of, keeps ? 4 : 3, &err));
+    r.saved += kl_test_rotations();
+    for (int i = 0; i < N_RESULTS; i++) {
+        struct kl_array *flat;
+        if (!r.of[i]) continue;
+        read_elements(r.of[i], gpu_stream, &flat, "a result");
+        kl_array_release(r.of[i]);
+        r.of[i] = flat;
+    }
+    return r;
+}
+
+static void compare(const struct problem *p, int saved, int saved_where_kept) {
+    struct inputs in = draw(p);
+    struct results first = run(p, &in, true, true);
+    assert_int_equal(first.saved, 0);
+    for (int keeps = 0; keeps < 2; keeps++) {
+        struct results r = run(p, &in, false, keeps);
+        for (int i = 0; i < N_RESULTS; i++) {
+            void *a, *b;
+            if (!r.of[i]) continue;
+            OK(kl_array_host(r.of[i], &a, &err));
+            OK(kl_array_host(first.of[i], &b, &err));
+            if (memcmp(a, b, (size_t)r.of[i]->t.size * kl_dtype_size(p->dtype)) != 0)
+                fail_msg("result %d, kept %d: other bits", i, keeps);
+            kl_array_release(r.of[i]);
+        }
+        if (strcmp(device_name(), "sim") != 0)
+            assert_int_equal(r.saved, keeps ? saved_where_kept : saved);
+    }
+    for (int i = 0; i < N_RESULTS; i++) kl_array_release(first.of[i]);
+    drop(&in);
+}
+
+static void same_bits(void **state) {
+    static const struct problem problems[] = {
+        {KL_BF16, 1, 8, 2, 1, 64, 64, 5, false, false, true},
+        {KL_F32, 1, 4, 4, 1, 32, 32, 0, true, false, false},
+        {KL_F16, 2, 4, 2, 3, 48, 32, 4, false, true, true},
+        {KL_F32, 3, 3, 1, 2, 20, 6, 7, true, true, true},
+        {KL_BF16, 2, 2, 2, 4, 17, 16, 2, false, false, false},
+        {KL_F16, 1, 2, 1, 1, 8, 8, 8, false, false, false},
+    };
+    /* All four in one launch. Where the keys are kept, a write reads what the launch before has
+     * stored: queries and keys are one launch. */
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) compare(&problems[i], 3, 1);
+}
+
+/* Many rows, and pairs whose angles are no argument of a kernel, go the other way. */
+static void larger(void **state) {
+    compare(&(struct problem){KL_F32, 9, 16, 16, 2, 64, 64, 3, false, false, true}, 0, 0);
+    compare(&(struct problem){KL_F32, 1, 2, 2, 1, 160, 160, 3, false, false, true}, 0, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(larger)};
+    return cmocka_run_group_tests(tests, open_streams, NULL);
+}
