@@ -12,6 +12,7 @@ struct problem {
     int batch, heads, key_heads, rows, width, dims, at; /* at: the first row of the cache */
     bool traditional, offsets;                          /* offsets: each batch has one of its own */
     bool turned; /* rows of a head are apart, as after a projection */
+    bool frequencies;
 };
 
 static struct kl_array *drawn(enum kl_dtype dtype, int ndim, const int *dims) {
@@ -46,7 +47,7 @@ static struct kl_array *projected(const struct problem *p, int heads) {
 }
 
 struct inputs {
-    struct kl_array *q, *k, *v, *cache[2], *offset;
+    struct kl_array *q, *k, *v, *cache[2], *offset, *freqs;
 };
 static struct inputs draw(const struct problem *p) {
     const int dims[] = {p->batch, p->key_heads, CAPACITY, p->width};
@@ -57,18 +58,21 @@ static struct inputs draw(const struct problem *p) {
                         .cache = {drawn(p->dtype, 4, dims), drawn(p->dtype, 4, dims)}};
     for (int i = 0; i < p->batch; i++) at[i] = p->at + 3 * i;
     OK(kl_array_new_data(&in.offset, at, KL_I32, p->offsets, &p->batch, &err));
+    if (p->frequencies) in.freqs = drawn(KL_F32, 1, (int[]){p->dims / 2});
     return in;
 }
 static void drop(struct inputs *in) {
-    struct kl_array *all[] = {in->q, in->k, in->v, in->cache[0], in->cache[1], in->offset};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
+    struct kl_array *all[] = {in->q,        in->k,      in->v,    in->cache[0],
+                              in->cache[1], in->offset, in->freqs};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]) kl_array_release(all[i]);
 }
 
 static struct kl_array *rotated(const struct problem *p, struct kl_array *x,
                                 const struct inputs *in) {
     struct kl_array *out;
-    OK(kl_rope(&out, x, p->dims, p->traditional, (struct kl_rope_base){true, 10000}, 1, in->offset,
-               NULL, gpu_stream, &err));
+    OK(kl_rope(&out, x, p->dims, p->traditional, (struct kl_rope_base){!p->frequencies, 10000}, 1,
+               in->offset, in->freqs, gpu_stream, &err));
     return out;
 }
 
@@ -141,12 +145,14 @@ static void compare(const struct problem *p, int saved, int saved_where_kept) {
 
 static void same_bits(void **state) {
     static const struct problem problems[] = {
-        {KL_BF16, 1, 8, 2, 1, 64, 64, 5, false, false, true},
-        {KL_F32, 1, 4, 4, 1, 32, 32, 0, true, false, false},
-        {KL_F16, 2, 4, 2, 3, 48, 32, 4, false, true, true},
-        {KL_F32, 3, 3, 1, 2, 20, 6, 7, true, true, true},
-        {KL_BF16, 2, 2, 2, 4, 17, 16, 2, false, false, false},
-        {KL_F16, 1, 2, 1, 1, 8, 8, 8, false, false, false},
+        {KL_BF16, 1, 8, 2, 1, 64, 64, 5, false, false, true, false},
+        {KL_F32, 1, 4, 4, 1, 32, 32, 0, true, false, false, false},
+        {KL_F16, 2, 4, 2, 3, 48, 32, 4, false, true, true, false},
+        {KL_F32, 3, 3, 1, 2, 20, 6, 7, true, true, true, false},
+        {KL_BF16, 2, 2, 2, 4, 17, 16, 2, false, false, false, false},
+        {KL_F16, 1, 2, 1, 1, 8, 8, 8, false, false, false, false},
+        {KL_BF16, 2, 4, 2, 1, 64, 32, 3, false, true, true, true},
+        {KL_F32, 1, 2, 1, 2, 160, 160, 3, true, false, false, true},
     };
     /* All four in one launch. Where the keys are kept, a write reads what the launch before has
      * stored: queries and keys are one launch. */
@@ -155,8 +161,8 @@ static void same_bits(void **state) {
 
 /* Many rows, and pairs whose angles are no argument of a kernel, go the other way. */
 static void larger(void **state) {
-    compare(&(struct problem){KL_F32, 9, 16, 16, 2, 64, 64, 3, false, false, true}, 0, 0);
-    compare(&(struct problem){KL_F32, 1, 2, 2, 1, 160, 160, 3, false, false, true}, 0, 0);
+    compare(&(struct problem){KL_F32, 9, 16, 16, 2, 64, 64, 3, false, false, true, false}, 0, 0);
+    compare(&(struct problem){KL_F32, 1, 2, 2, 1, 160, 160, 3, false, false, true, false}, 0, 0);
 }
 
 int main(void) {

@@ -1,13 +1,15 @@
 /* rope_few.c - ROPE of a few rows, and what stands next to it when a language model generates: the
  * rotations of queries and keys, and the writes of keys and values into the cache. One launch has
  * up to KL_ROPE_PARTS of them. Rotated rows that a write into a slice alone needs are stored there
- * at once. The angles of position 1 are an argument of the kernel. */
+ * at once. The angles of position 1 are an argument of the kernel, or each work-item makes its own
+ * from given frequencies. */
 #include <string.h>
 
 #include "backend/gpu/lower/axes.h"
 #include "backend/gpu/lower/rope.h"
 #include "backend/gpu/lower/side_by_side.h"
 #include "base/number/dtype.h"
+#include "base/number/turns.h"
 
 enum {
     AXES = 3, /* of rows; rope.kl has the same number, and the next one */
@@ -31,6 +33,7 @@ struct rotations {
     int n;
     uint8_t dtype;
     const struct kl_rope_params *params; /* of the rotations; NULL: there is none yet */
+    const struct kl_arg *freqs;          /* theirs; NULL: they have a base */
     /* The command of each part, and for a rotation that stores into a slice the write too. */
     const struct kl_command *command[KL_ROPE_PARTS], *write[KL_ROPE_PARTS];
     const void *in[KL_ROPE_PARTS], *offset[KL_ROPE_PARTS];
@@ -94,13 +97,21 @@ static bool rotate(struct rotations *r, int k, const struct kl_command *c, void 
     return true;
 }
 
+/* a, b: NULL where there are none. */
+static bool same_freqs(const struct kl_arg *a, const struct kl_arg *b) {
+    if (!a || !b) return !a && !b;
+    return a->data == b->data && a->strides[0] == b->strides[0];
+}
+
 static bool add_rope(struct rotations *r, const struct kl_command *c) {
     const struct kl_rope_params *p = c->params;
     const struct kl_arg *out = &c->args[c->n_in];
-    if (c->n_in != 2 || !is_few(out) || p->dims / 2 > KL_ROPE_TURNS) return false;
-    if ((r->params && !alike(r->params, p)) || !rotate(r, r->n, c, out->data, out->strides))
-        return false;
+    const struct kl_arg *freqs = c->n_in > 2 ? &c->args[2] : NULL;
+    if (!is_few(out) || (!freqs && p->dims / 2 > KL_ROPE_TURNS)) return false;
+    if (r->params && (!alike(r->params, p) || !same_freqs(r->freqs, freqs))) return false;
+    if (!rotate(r, r->n, c, out->data, out->strides)) return false;
     r->params = p;
+    r->freqs = freqs;
     return true;
 }
 
@@ -203,10 +214,17 @@ static struct kl_rope_turns first_turns(const struct kl_rope_params *p) {
 static int launch(struct kl_emit *e, struct rotations *r) {
     const uint32_t local = kl_local_size(e, LOCAL);
     const size_t item = kl_dtype_size(r->dtype);
-    const struct kl_rope_turns turns = first_turns(r->params);
-    const int32_t traditional = r->params->traditional, inverse = r->params->inverse;
+    struct kl_rope_turns turns = {{0}};
+    struct kl_turns_scale by = {.sign = 0};
+    const int32_t traditional = r->params->traditional, inverse = r->params->inverse,
+                  has_freqs = r->freqs != NULL;
+    const int64_t freq_step = r->freqs ? r->freqs->strides[0] : 0;
+    if (r->freqs)
+        by = kl_turns_scale(r->params->scale);
+    else
+        turns = first_turns(r->params);
     const int values[] = {r->dtype, 1, 0};
-    struct kl_karg args[3 * KL_ROPE_PARTS + 4];
+    struct kl_karg args[3 * KL_ROPE_PARTS + 8];
     uint32_t groups = 0;
     int n = 0;
     for (int k = 0; k < KL_ROPE_PARTS; k++) {
@@ -226,6 +244,10 @@ static int launch(struct kl_emit *e, struct rotations *r) {
     args[n++] = KL_KARG(r->parts);
     args[n++] = KL_KARG(traditional);
     args[n++] = KL_KARG(inverse);
+    args[n++] = KL_KARG_PTR(r->freqs ? r->freqs->data : NULL, sizeof(float));
+    args[n++] = KL_KARG(has_freqs);
+    args[n++] = KL_KARG(freq_step);
+    args[n++] = KL_KARG(by);
     return kl_emit(e, &kl_family_rope, values, "rope_few", groups, local, args, n);
 }
 

@@ -20,7 +20,7 @@ static int fake_launch(struct kl_driver *p, void *queue, void *kernel, uint32_t 
                        uint32_t local, const struct kl_karg *args, int n_args,
                        struct kl_error **err) {
     assert_true(fake.n < 2 * MOST);
-    for (int k = 0; k < 4 && n_args == 16; k++)
+    for (int k = 0; k < 4 && n_args == 20; k++)
         fake.out[fake.n][k] = args[PER_PART * k + OUT_OF_PART].value;
     fake.n++;
     return KL_OK;
@@ -46,7 +46,7 @@ static char *block(int i) {
 
 static struct {
     struct kl_command c[MOST];
-    struct kl_arg args[MOST][3];
+    struct kl_arg args[MOST][4];
     int n;
     struct kl_rope_params rope[MOST];
     struct {
@@ -197,6 +197,40 @@ static void apart(void **state) {
     assert_int_equal(launches(), 2);
 }
 
+/* Gives rotation i frequencies. */
+static void give(int i, void *freqs) {
+    static int n = WIDTH / 2;
+    static int64_t one = 1;
+    all.args[i][3] = all.args[i][2];
+    all.args[i][2] = (struct kl_arg){.data = freqs,
+                                     .dtype = KL_F32,
+                                     .ndim = 1,
+                                     .dims = &n,
+                                     .strides = &one,
+                                     .size = n,
+                                     .layout = KL_ROW_CONTIGUOUS | KL_DENSE};
+    all.c[i].n_in = 3;
+}
+static void frequencies(void **state) {
+    step();
+    give(0, block(10));
+    give(1, block(10));
+    assert_int_equal(launches(), 1);
+    assert_ptr_equal(fake.out[0][1], slice_of(4));
+    step();
+    give(0, block(10));
+    assert_int_equal(launches(), 2);
+    step();
+    give(0, block(10));
+    give(1, block(11));
+    assert_int_equal(launches(), 2);
+    step();
+    give(0, block(10));
+    give(1, block(4)); /* in the cache that is written */
+    all.args[0][2].data = block(4);
+    assert_int_equal(launches(), 3);
+}
+
 static void unlike(void **state) {
     step();
     all.rope[1].base = 500;
@@ -219,8 +253,8 @@ static void unlike(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_launch), cmocka_unit_test(many),
-                                       cmocka_unit_test(stored), cmocka_unit_test(apart),
-                                       cmocka_unit_test(unlike)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_launch),  cmocka_unit_test(many),
+                                       cmocka_unit_test(stored),      cmocka_unit_test(apart),
+                                       cmocka_unit_test(frequencies), cmocka_unit_test(unlike)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
