@@ -49,10 +49,8 @@ static struct {
     struct kl_arg args[MOST][4];
     int n;
     struct kl_rope_params rope[MOST];
-    struct {
-        struct kl_slice_params p;
-        int64_t v[8];
-    } slice[MOST];
+    /* of writes: a structure and 8 numbers */
+    _Alignas(int64_t) char slice[MOST][sizeof(struct kl_slice_params) + 8 * sizeof(int64_t)];
 } all;
 
 static int row_dims[] = {1, HEADS, 1, WIDTH}, cache_dims[] = {1, HEADS, CAPACITY, WIDTH};
@@ -96,8 +94,8 @@ static struct kl_command *rotate(void *in, void *out) {
 
 /* Row 3 of the cache. */
 static struct kl_command *write(void *rows, void *cache) {
-    struct kl_slice_params *p = &all.slice[all.n].p;
-    *p = (struct kl_slice_params){.ndim = 4};
+    struct kl_slice_params *p = (struct kl_slice_params *)(void *)all.slice[all.n];
+    p->ndim = 4;
     memcpy(p->v, (int64_t[]){0, 0, 3, 0, 1, 1, 1, 1}, 8 * sizeof *p->v);
     struct kl_command *c = next(KL_OP_SLICE_UPDATE, p, sizeof all.slice[0]);
     c->args[0] = operand(cache, KL_F32, true);
