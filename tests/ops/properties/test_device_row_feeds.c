@@ -199,8 +199,8 @@ static void same_bits(void **state) {
     static const struct {
         enum kl_dtype dtype;
         int rows, columns;
-    } shapes[] = {{KL_BF16, 1, 4096}, {KL_F32, 3, 640}, {KL_F16, 5, 71},
-                  {KL_BF16, 70, 48},  {KL_F32, 1, 1},   {KL_F32, 2, 6144}};
+    } shapes[] = {{KL_BF16, 1, 4096}, {KL_F32, 3, 640},  {KL_F16, 5, 71},    {KL_BF16, 70, 48},
+                  {KL_F32, 1, 1},     {KL_F32, 2, 6144}, {KL_BF16, 40, 2048}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         struct operands o = draw(shapes[s].dtype, shapes[s].rows, shapes[s].columns);
         for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)

@@ -381,8 +381,8 @@ static enum reading reading_of(const struct kl_emit *e, const struct kl_command 
 }
 
 /* Whether the group's last value, which alone is stored, may be computed where reader reads it. It
- * is stored no more where reader alone needs it, and by the reader where others need it and it is
- * read once. */
+ * is stored no more where reader alone needs it and it has many elements, and by the reader where
+ * others need it and it is read once. */
 static bool may_feed(const struct kl_emit *e, struct kl_fused_group *g,
                      const struct kl_command *reader) {
     const enum reading reading = reading_of(e, reader);
@@ -405,7 +405,8 @@ static bool may_feed(const struct kl_emit *e, struct kl_fused_group *g,
         if (overlap(out, g->leaf[k].arg) && !(by_rows && same_places(out, g->leaf[k].arg)))
             return false;
     if (!alone && overlap(out, made)) return false;
-    last->stored = !alone;
+    /* To store fewer elements costs less than to compile a second program that does not. */
+    last->stored = !alone || (reading == ONCE && g->n < WORTH_A_FEED && !overlap(out, made));
     return true;
 }
 

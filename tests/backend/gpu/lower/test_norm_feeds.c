@@ -4,7 +4,7 @@
 #include "backend/gpu/lower/fake_driver.h"
 #include "base/op/op_params.h"
 
-enum { MOST_NOTES = 8, ROWS = 3, WIDTH = 64, ARGS_OF_NORM = 12 };
+enum { MOST_NOTES = 8, ROWS = 3, MANY_ROWS = 1 << 12, WIDTH = 64, ARGS_OF_NORM = 12 };
 
 static struct {
     struct kl_driver driver;
@@ -54,8 +54,9 @@ static void *block(int i) {
 
 /* Block 2 is the sum of 0 and 1; block 4 its norm with the weight in 3. That allocation fails; -1:
  * none. */
-static int run(bool kept, int fail_at, struct kl_error **err) {
-    static int dims[] = {ROWS, WIDTH}, one_row[] = {WIDTH};
+static int run(int rows, bool kept, int fail_at, struct kl_error **err) {
+    static int one_row[] = {WIDTH};
+    int dims[] = {rows, WIDTH};
     static int64_t strides[] = {WIDTH, 1}, one[] = {1};
     static struct kl_arg args[2][3];
     const struct kl_norm_params params = {1e-5f, true, false};
@@ -77,7 +78,7 @@ static int run(bool kept, int fail_at, struct kl_error **err) {
                                          .ndim = is_weight ? 1 : 2,
                                          .dims = is_weight ? one_row : dims,
                                          .strides = is_weight ? one : strides,
-                                         .size = is_weight ? WIDTH : ROWS * WIDTH,
+                                         .size = is_weight ? WIDTH : rows * WIDTH,
                                          .layout = KL_ROW_CONTIGUOUS | KL_DENSE};
         }
     }
@@ -90,9 +91,9 @@ static int run(bool kept, int fail_at, struct kl_error **err) {
     return kl_lower(l, block(20), c, 2, err);
 }
 
-static void expect(bool kept, int launches, int fed) {
+static void expect(int rows, bool kept, int launches, int fed) {
     struct kl_error *err = NULL;
-    const int rc = run(kept, -1, &err);
+    const int rc = run(rows, kept, -1, &err);
     if (rc) fail_msg("%d %s", rc, err->message);
     assert_int_equal(fake.n, launches);
     assert_int_equal(fake.n_fed, fed);
@@ -101,22 +102,26 @@ static void expect(bool kept, int launches, int fed) {
 static void one_launch(void **state) {
     fake.refuses = false;
     fake.limit = 0;
-    expect(false, 1, 1);
+    expect(MANY_ROWS, false, 1, 1);
     assert_int_equal(fake.note[0].n_args, ARGS_OF_NORM + 2);
     assert_ptr_equal(fake.note[0].last, block(1));
-    expect(true, 1, 1);
+    expect(MANY_ROWS, true, 1, 1);
     assert_int_equal(fake.note[0].n_args, ARGS_OF_NORM + 3);
     assert_ptr_equal(fake.note[0].last, block(2)); /* where the sum is stored */
+    for (int kept = 0; kept < 2; kept++) {         /* one program for both */
+        expect(ROWS, kept, 1, 1);
+        assert_ptr_equal(fake.note[0].last, block(2));
+    }
 }
 
 static void two_launches(void **state) {
     for (int kept = 0; kept < 2; kept++) {
         fake.refuses = true;
         fake.limit = 0;
-        expect(kept, 2, 1);
+        expect(ROWS, kept, 2, 1);
         fake.refuses = false;
         fake.limit = 1;
-        expect(kept, 2, 1);
+        expect(ROWS, kept, 2, 1);
     }
     fake.limit = 0;
 }
@@ -126,7 +131,7 @@ static void no_memory(void **state) {
     bool more = true;
     for (int n = 0; more; n++) {
         struct kl_error *err = NULL;
-        const int rc = run(true, n, &err);
+        const int rc = run(ROWS, true, n, &err);
         more = kl_test_alloc_failed();
         kl_test_fail_alloc_at(-1);
         assert_true(rc == KL_OK || (more && rc == KL_ENOMEM));
