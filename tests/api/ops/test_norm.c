@@ -1,5 +1,10 @@
 /* test_norm.c - norms and rotary position embedding through the C API. */
+#include <pthread.h>
+
 #include "api/api_support.h"
+#include "api/handles/handles.h"
+#include "graph/array.h"
+#include "graph/node.h"
 
 static void test_norms(void **state) {
     mlx_array x = of_floats((float[]){1, 1, -1, -1, 3, 3, 3, 3}, LIST(2, 4), 2),
@@ -54,7 +59,85 @@ static void test_rope(void **state) {
     mlx_array_free(r);
 }
 
+/* Rotations with the same offset, one after the other, read the same array. */
+static struct kl_array *offset_of(mlx_array *r, mlx_array x, int offset) {
+    OK(mlx_fast_rope(r, x, 2, true, (mlx_optional_float){10000, true}, 1, offset, no_array, cpu));
+    return kl_in_optional(*r)->node->in[1];
+}
+
+static mlx_array pairs; /* of the threads */
+static void *rotate_often(void *arg) {
+    const int first = *(const int *)arg;
+    mlx_array r = mlx_array_new(), same = mlx_array_new();
+    for (int i = 0; i < 300; i++) {
+        bool equal = false;
+        const int offset = (first + i) % 5;
+        mlx_array at = mlx_array_new_int(offset), close = mlx_array_new();
+        mlx_optional_float base = {10000, true};
+        OK(mlx_fast_rope(&r, pairs, 2, true, base, 1, offset, no_array, cpu));
+        OK(mlx_fast_rope_dynamic(&same, pairs, 2, true, base, 1, at, no_array, cpu));
+        OK(mlx_array_equal(&close, r, same, false, cpu));
+        OK(mlx_array_item_bool(&equal, close));
+        if (!equal) fail_msg("offset %d", offset);
+        mlx_array_free(at);
+        mlx_array_free(close);
+    }
+    mlx_array_free(r);
+    mlx_array_free(same);
+    return NULL;
+}
+
+static void test_rope_offsets(void **state) {
+    mlx_array r[4];
+    struct kl_array *at[4];
+    static const int offsets[] = {7, 7, 8, 7};
+    pairs = of_floats((float[]){1, 0, 0, 1}, LIST(1, 2, 2), 3);
+    for (int i = 0; i < 4; i++) {
+        r[i] = mlx_array_new();
+        at[i] = offset_of(&r[i], pairs, offsets[i]);
+    }
+    assert_ptr_equal(at[0], at[1]);
+    assert_ptr_not_equal(at[0], at[2]);
+    assert_ptr_not_equal(at[2], at[3]);
+    assert_text(r[0],
+                "array([[[0.753902, 0.656987],\n        [-0.989358, -0.1455]]], dtype=float32)");
+    assert_text(r[2],
+                "array([[[-0.1455, 0.989358],\n        [-0.412118, -0.91113]]], dtype=float32)");
+    for (int i = 0; i < 4; i++) mlx_array_free(r[i]);
+    pthread_t t[4];
+    static int first[4] = {0, 0, 1, 2};
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, rotate_often, &first[i]), 0);
+    for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+    mlx_array_free(pairs);
+}
+
+/* Where there is no memory for an offset the call fails, and the next one has the offset that it
+ * asked for. */
+static void test_rope_without_memory(void **state) {
+    mlx_array x = of_floats((float[]){1, 0}, LIST(1, 1, 2), 3), r = mlx_array_new();
+    bool more = true;
+    int n_failed = 0;
+    for (int n = 0; more; n++) {
+        kl_test_fail_alloc_at(n);
+        const int rc = mlx_fast_rope(&r, x, 2, true, (mlx_optional_float){10000, true}, 1, 100 + n,
+                                     no_array, cpu);
+        more = kl_test_alloc_failed();
+        kl_test_fail_alloc_at(-1);
+        n_failed += rc != 0;
+        assert_true(rc == 0 || more);
+        OK(mlx_fast_rope(&r, x, 2, true, (mlx_optional_float){10000, true}, 1, 0, no_array, cpu));
+        assert_text(r, "array([[[1, 0]]], dtype=float32)");
+        assert_true(n < 100);
+    }
+    assert_true(n_failed > 0);
+    mlx_array_free(x);
+    mlx_array_free(r);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_norms), cmocka_unit_test(test_rope)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_norms), cmocka_unit_test(test_rope),
+                                       cmocka_unit_test(test_rope_offsets),
+                                       cmocka_unit_test(test_rope_without_memory)};
     return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }
