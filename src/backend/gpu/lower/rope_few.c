@@ -31,6 +31,7 @@ struct parts {
 
 struct rotations {
     int n;
+    int64_t most; /* elements of a part */
     uint8_t dtype;
     const struct kl_rope_params *params; /* of the rotations; NULL: there is none yet */
     const struct kl_arg *freqs;          /* theirs; NULL: they have a base */
@@ -70,8 +71,8 @@ static bool is_plain(const struct kl_command *c) {
     return c->kind == KL_CMD_LAUNCH && !c->n_guards && !c->checked;
 }
 
-static bool is_few(const struct kl_arg *a) {
-    return a->ndim > 0 && a->size > 0 && a->size <= KL_ROPE_FEW;
+static bool is_few(const struct rotations *r, const struct kl_arg *a) {
+    return a->ndim > 0 && a->size > 0 && a->size <= r->most;
 }
 
 static bool alike(const struct kl_rope_params *a, const struct kl_rope_params *b) {
@@ -107,7 +108,7 @@ static bool add_rope(struct rotations *r, const struct kl_command *c) {
     const struct kl_rope_params *p = c->params;
     const struct kl_arg *out = &c->args[c->n_in];
     const struct kl_arg *freqs = c->n_in > 2 ? &c->args[2] : NULL;
-    if (!is_few(out) || (!freqs && p->dims / 2 > KL_ROPE_TURNS)) return false;
+    if (!is_few(r, out) || (!freqs && p->dims / 2 > KL_ROPE_TURNS)) return false;
     if (r->params && (!alike(r->params, p) || !same_freqs(r->freqs, freqs))) return false;
     if (!rotate(r, r->n, c, out->data, out->strides)) return false;
     r->params = p;
@@ -137,7 +138,8 @@ static bool slice_of(struct slice *s, const struct kl_command *c) {
 static bool add_copy(struct rotations *r, const struct kl_command *c) {
     struct slice s;
     const struct kl_arg *in = &c->args[1];
-    if (!is_few(in) || !slice_of(&s, c) || !place(&r->parts.of[r->n], in, s.strides)) return false;
+    if (!is_few(r, in) || !slice_of(&s, c) || !place(&r->parts.of[r->n], in, s.strides))
+        return false;
     r->in[r->n] = r->offset[r->n] = in->data;
     r->out[r->n] = s.at;
     return true;
@@ -257,6 +259,7 @@ int kl_lower_rotations(struct kl_emit *e, const struct kl_command *commands, int
     if (!(kl_op_flags(commands[0].op) & KL_OPF_MOVES_ROWS)) return 0;
     r.n = 0;
     r.params = NULL;
+    r.most = e->driver->on_processor ? KL_ROPE_FEW_ON_PROCESSOR : KL_ROPE_FEW;
     memset(&r.parts, 0, sizeof r.parts);
     while (taken < n && add(&r, &commands[taken])) taken++;
     if (!r.params || taken == 0) return 0;
