@@ -170,6 +170,7 @@ static void long_rows_now(void) {
     for (int axis = 0; axis < 10; axis += 9) { /* nine other axes, which do not merge: too many */
         int dims[] = {2, 2, 2, 2, 2, 2, 2, 2, 2, 2};
         dims[axis] = axis ? 300 : 2100;
+        if (axis == 0 && !kl_test_takes("kernels", 1)) continue; /* a million elements */
         both(KL_U8, 10, dims, axis, TRANSPOSED, FEW);
         topk(KL_U8, 10, dims, axis, 3, TRANSPOSED, FEW);
     }
