@@ -29,7 +29,11 @@ int kl_cuda_queue_new(struct kl_driver *driver, int stream_index, void **queue,
     if (!rc) rc = KL_CUDA(d, err, MemsetD32Async, (q->counters, 0, KL_COUNTERS, q->stream));
     if (rc) {
         kl_free(q->chain);
-        if (q->counters) d->api->MemFree(q->counters);
+        if (q->counters) {
+            const bool begun = kl_driver_stall_begin();
+            d->api->MemFree(q->counters);
+            kl_driver_stall_end(begun);
+        }
         if (q->notify) d->api->StreamDestroy(q->notify);
         if (q->stream) d->api->StreamDestroy(q->stream);
         kl_free(q);
