@@ -94,24 +94,6 @@ READER(var_all, kl_var(out, a, false, 0, s, err))
 
 /* ---- the comparison ---- */
 
-static struct kl_array *drawn(int ndim, const int *dims) {
-    static uint64_t seed = 7;
-    int64_t n = 1;
-    for (int i = 0; i < ndim; i++) n *= dims[i];
-    float *v = malloc((size_t)n * sizeof *v);
-    for (int64_t i = 0; i < n; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        v[i] = (float)(int32_t)(seed >> 33) * 0x1p-30f - 1;
-    }
-    struct kl_array *host, *a;
-    OK(kl_array_new_data(&host, v, KL_F32, ndim, dims, &err));
-    OK(kl_copy(&a, host, gpu_stream, &err));
-    OK(kl_eval(&a, 1, &err));
-    kl_array_release(host);
-    free(v);
-    return a;
-}
-
 static struct operands draw(const struct shape *shape) {
     struct operands o;
     int other[MOST_DIMS], row[MOST_DIMS] = {1, 1, 1}, column[MOST_DIMS];
@@ -120,12 +102,12 @@ static struct operands draw(const struct shape *shape) {
     row[n - 1] = shape->dims[n - 1];
     memcpy(column, shape->dims, sizeof column);
     column[n - 1] = 1;
-    o.x = drawn(n, shape->dims);
-    o.y = drawn(n, shape->dims);
-    o.row = drawn(n, row);
-    o.column = drawn(n, column);
-    o.one = drawn(0, row);
-    struct kl_array *stored = drawn(n, other);
+    o.x = drawn(KL_F32, n, shape->dims);
+    o.y = drawn(KL_F32, n, shape->dims);
+    o.row = drawn(KL_F32, n, row);
+    o.column = drawn(KL_F32, n, column);
+    o.one = drawn(KL_F32, 0, row);
+    struct kl_array *stored = drawn(KL_F32, n, other);
     OK(kl_transpose(&o.turned, stored, gpu_stream, &err));
     OK(kl_eval(&o.turned, 1, &err));
     kl_array_release(stored);
@@ -277,8 +259,8 @@ static void random_numbers(void **state) {
             struct kl_array *x[2], *flat[2], *key, *row, *column, *lo, *hi;
             const int *dims = shapes[i], along[] = {1, dims[1]}, down[] = {dims[0], 1};
             OK(kl_random_key(&key, 11 + i, &err));
-            row = drawn(2, along);
-            column = drawn(2, down);
+            row = drawn(KL_F32, 2, along);
+            column = drawn(KL_F32, 2, down);
             OK(kl_array_new_scalar(&lo, -1, KL_F32, &err));
             OK(kl_array_new_scalar(&hi, 2, KL_F32, &err));
             for (int d = 0; d < 2; d++) {

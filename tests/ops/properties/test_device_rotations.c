@@ -15,26 +15,6 @@ struct problem {
     bool frequencies;
 };
 
-static struct kl_array *drawn(enum kl_dtype dtype, int ndim, const int *dims) {
-    static uint64_t seed = 3;
-    int64_t n = 1;
-    for (int i = 0; i < ndim; i++) n *= dims[i];
-    float *v = malloc((size_t)n * sizeof *v);
-    for (int64_t i = 0; i < n; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        v[i] = (float)(int32_t)(seed >> 33) * 0x1p-30f - 1;
-    }
-    struct kl_array *wide, *a, *on_device;
-    OK(kl_array_new_data(&wide, v, KL_F32, ndim, dims, &err));
-    OK(kl_astype(&a, wide, dtype, cpu_stream, &err));
-    OK(kl_copy(&on_device, a, gpu_stream, &err));
-    OK(kl_eval(&on_device, 1, &err));
-    kl_array_release(wide);
-    kl_array_release(a);
-    free(v);
-    return on_device;
-}
-
 /* What a projection makes: values of batch, row, head, element; the result has heads before
  * rows. */
 static struct kl_array *projected(const struct problem *p, int heads) {

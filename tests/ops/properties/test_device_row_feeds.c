@@ -9,32 +9,18 @@ struct operands {
     struct kl_array *x, *y, *row, *column, *turned, *weight, *bias; /* turned: stored by columns */
 };
 
-static struct kl_array *drawn(enum kl_dtype dtype, int rows, int columns, bool turned) {
-    static uint64_t seed = 7;
-    struct kl_array *host, *wide, *a, *view = NULL;
-    const int n = rows * columns, dims[] = {turned ? columns : rows, turned ? rows : columns};
-    float *v = malloc((size_t)n * sizeof *v);
-    for (int i = 0; i < n; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        v[i] = (float)(int32_t)(seed >> 33) * 0x1p-30f - 1;
-    }
-    OK(kl_array_new_data(&host, v, KL_F32, 2, dims, &err));
-    OK(kl_copy(&wide, host, gpu_stream, &err));
-    OK(kl_astype(&a, wide, dtype, gpu_stream, &err));
-    OK(kl_eval(&a, 1, &err));
-    if (turned) {
-        OK(kl_transpose(&view, a, gpu_stream, &err));
-        OK(kl_eval(&view, 1, &err));
-        kl_array_release(a);
-    }
-    kl_array_release(host);
-    kl_array_release(wide);
-    free(v);
-    return turned ? view : a;
+static struct kl_array *rows_of(enum kl_dtype dtype, int rows, int columns, bool turned) {
+    struct kl_array *a = drawn(dtype, 2, (int[]){turned ? columns : rows, turned ? rows : columns}),
+                    *view;
+    if (!turned) return a;
+    OK(kl_transpose(&view, a, gpu_stream, &err));
+    OK(kl_eval(&view, 1, &err));
+    kl_array_release(a);
+    return view;
 }
 
 static struct kl_array *one_row(enum kl_dtype dtype, int columns) {
-    struct kl_array *a = drawn(dtype, 1, columns, false), *flat;
+    struct kl_array *a = rows_of(dtype, 1, columns, false), *flat;
     OK(kl_reshape(&flat, a, &columns, 1, gpu_stream, &err));
     OK(kl_eval(&flat, 1, &err));
     kl_array_release(a);
@@ -42,11 +28,11 @@ static struct kl_array *one_row(enum kl_dtype dtype, int columns) {
 }
 
 static struct operands draw(enum kl_dtype dtype, int rows, int columns) {
-    return (struct operands){drawn(dtype, rows, columns, false),
-                             drawn(dtype, rows, columns, false),
-                             drawn(dtype, 1, columns, false),
-                             drawn(dtype, rows, 1, false),
-                             drawn(dtype, rows, columns, true),
+    return (struct operands){rows_of(dtype, rows, columns, false),
+                             rows_of(dtype, rows, columns, false),
+                             rows_of(dtype, 1, columns, false),
+                             rows_of(dtype, rows, 1, false),
+                             rows_of(dtype, rows, columns, true),
                              one_row(dtype, columns),
                              one_row(dtype, columns)};
 }

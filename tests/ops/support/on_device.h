@@ -38,6 +38,25 @@ static inline const void *read_elements(struct kl_array *a, struct kl_stream *s,
     return data;
 }
 
+/* Numbers between -1 and 1 in the device's memory, others each time. */
+static inline struct kl_array *drawn(enum kl_dtype dtype, int ndim, const int *dims) {
+    static uint64_t state = 7;
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++) n *= dims[i];
+    float *v = malloc((size_t)n * sizeof *v);
+    for (int64_t i = 0; i < n; i++)
+        v[i] = (float)(int32_t)(kl_test_random(&state) >> 33) * 0x1p-30f - 1;
+    struct kl_array *host, *there, *a;
+    OK(kl_array_new_data(&host, v, KL_F32, ndim, dims, &err));
+    OK(kl_copy(&there, host, gpu_stream, &err));
+    OK(kl_astype(&a, there, dtype, gpu_stream, &err));
+    OK(kl_eval(&a, 1, &err));
+    kl_array_release(host);
+    kl_array_release(there);
+    free(v);
+    return a;
+}
+
 /* Whether a case runs that compiles kernels of its own. The simulated device compiles none, so
  * there every case runs. */
 static inline bool takes_case(unsigned one_in) {

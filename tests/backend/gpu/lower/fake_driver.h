@@ -14,6 +14,11 @@ static inline int fd_binary(void **binary, size_t *bytes, struct kl_error **err)
     return *binary ? KL_OK : kl_fail_nomem(err);
 }
 
+static inline int fd_compile(struct kl_driver *p, const char *source, const char *name,
+                             void **binary, size_t *bytes, struct kl_error **err) {
+    return fd_binary(binary, bytes, err);
+}
+
 static inline int fd_load(struct kl_driver *p, const void *binary, size_t bytes, void **module,
                           struct kl_error **err) {
     *module = p;
@@ -38,6 +43,11 @@ static inline struct kl_driver fd_driver(const struct kl_driver_ops *ops) {
                               .local_bytes = 48 << 10,
                               .n_units = 100,
                               .subgroup = 32};
+}
+
+/* The address of block i of such a device's memory, of 4 GB each; it is never read. */
+static inline char *fd_block(int i) {
+    return (char *)(uintptr_t)((uint64_t)(i + 1) << 32);
 }
 
 /* A lowering that knows no kernel, and looks for none on disk. The table keeps leak checkers from

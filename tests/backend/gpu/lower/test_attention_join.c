@@ -16,11 +16,6 @@ static struct {
     int n;
 } fake;
 
-static int fake_compile(struct kl_driver *p, const char *source, const char *name, void **binary,
-                        size_t *bytes, struct kl_error **err) {
-    return fd_binary(binary, bytes, err);
-}
-
 static int fake_launch(struct kl_driver *p, void *queue, void *kernel, uint32_t groups,
                        uint32_t local, const struct kl_karg *args, int n_args,
                        struct kl_error **err) {
@@ -38,15 +33,11 @@ static void *fake_counters(void *queue) {
     return queue;
 }
 
-static const struct kl_driver_ops fake_ops = {.compile = fake_compile,
+static const struct kl_driver_ops fake_ops = {.compile = fd_compile,
                                               .load = fd_load,
                                               .find = fd_find,
                                               .launch = fake_launch,
                                               .counters = fake_counters};
-
-static void *block(int i) {
-    return (void *)(uintptr_t)((uint64_t)(i + 1) << 32);
-}
 
 /* Lowers attention of `heads` heads with one row each, in float32. */
 static void run(bool counts, int heads, int keys) {
@@ -62,13 +53,13 @@ static void run(bool counts, int heads, int keys) {
                            .n_in = 3,
                            .n_out = 1,
                            .args = args,
-                           .workspace = block(9)};
+                           .workspace = fd_block(9)};
     struct kl_error *err = NULL;
     for (int i = 0; i < 4; i++) {
         const int of[] = {1, heads, i == 1 || i == 2 ? keys : 1, WIDTH};
         memcpy(dims[i], of, sizeof of);
         kl_strides_row_major(4, of, strides[i]);
-        args[i] = (struct kl_arg){.data = block(i),
+        args[i] = (struct kl_arg){.data = fd_block(i),
                                   .dtype = KL_F32,
                                   .ndim = 4,
                                   .dims = dims[i],
@@ -82,14 +73,14 @@ static void run(bool counts, int heads, int keys) {
     struct kl_lowering *l = fd_lowering(&fake.driver);
     assert_int_equal(kl_lower_prepare(l, &c, &c.workspace_bytes, &err), KL_OK);
     fake.n = 0;
-    assert_int_equal(kl_lower(l, block(20), &c, 1, &err), KL_OK);
+    assert_int_equal(kl_lower(l, fd_block(20), &c, 1, &err), KL_OK);
 }
 
 static void one_launch(void **state) {
     run(true, 8, 1000);
     assert_int_equal(fake.n, 1);
     assert_int_equal(fake.note[0].groups, 8 * 8); /* segments of 128 keys */
-    assert_ptr_equal(fake.note[0].counters, block(20));
+    assert_ptr_equal(fake.note[0].counters, fd_block(20));
     /* Keys of one segment need no counter; it is the same kernel. */
     run(true, 8, 100);
     assert_int_equal(fake.n, 1);

@@ -48,10 +48,6 @@ static const struct kl_driver_ops fake_ops = {.compile = fake_compile,
                                               .limits = fake_limits,
                                               .launch = fake_launch};
 
-static void *block(int i) {
-    return (void *)(uintptr_t)((uint64_t)(i + 1) << 32);
-}
-
 /* Block 2 is the sum of 0 and 1; block 4 its norm with the weight in 3. That allocation fails; -1:
  * none. */
 static int run(int rows, bool kept, int fail_at, struct kl_error **err) {
@@ -73,7 +69,7 @@ static int run(int rows, bool kept, int fail_at, struct kl_error **err) {
         c[i].name = kl_op_name(c[i].op);
         for (int k = 0; k < 3; k++) {
             const bool is_weight = i == 1 && k == 1;
-            args[i][k] = (struct kl_arg){.data = block(memory[i][k]),
+            args[i][k] = (struct kl_arg){.data = fd_block(memory[i][k]),
                                          .dtype = KL_F32,
                                          .ndim = is_weight ? 1 : 2,
                                          .dims = is_weight ? one_row : dims,
@@ -88,7 +84,7 @@ static int run(int rows, bool kept, int fail_at, struct kl_error **err) {
     fake.n = fake.n_fed = 0;
     kl_test_fail_alloc_at(fail_at);
     for (int i = 0; i < 2; i++) KL_TRY(kl_lower_prepare(l, &c[i], &bytes, err));
-    return kl_lower(l, block(20), c, 2, err);
+    return kl_lower(l, fd_block(20), c, 2, err);
 }
 
 static void expect(int rows, bool kept, int launches, int fed) {
@@ -104,13 +100,13 @@ static void one_launch(void **state) {
     fake.limit = 0;
     expect(MANY_ROWS, false, 1, 1);
     assert_int_equal(fake.note[0].n_args, ARGS_OF_NORM + 2);
-    assert_ptr_equal(fake.note[0].last, block(1));
+    assert_ptr_equal(fake.note[0].last, fd_block(1));
     expect(MANY_ROWS, true, 1, 1);
     assert_int_equal(fake.note[0].n_args, ARGS_OF_NORM + 3);
-    assert_ptr_equal(fake.note[0].last, block(2)); /* where the sum is stored */
-    for (int kept = 0; kept < 2; kept++) {         /* one program for both */
+    assert_ptr_equal(fake.note[0].last, fd_block(2)); /* where the sum is stored */
+    for (int kept = 0; kept < 2; kept++) {            /* one program for both */
         expect(ROWS, kept, 1, 1);
-        assert_ptr_equal(fake.note[0].last, block(2));
+        assert_ptr_equal(fake.note[0].last, fd_block(2));
     }
 }
 

@@ -11,11 +11,6 @@ static struct {
     int n;
 } fake;
 
-static int fake_compile(struct kl_driver *p, const char *source, const char *name, void **binary,
-                        size_t *bytes, struct kl_error **err) {
-    return fd_binary(binary, bytes, err);
-}
-
 static int fake_launch(struct kl_driver *p, void *queue, void *kernel, uint32_t groups,
                        uint32_t local, const struct kl_karg *args, int n_args,
                        struct kl_error **err) {
@@ -32,17 +27,13 @@ static int fake_copy(struct kl_driver *p, void *queue, void *dst, const void *sr
     return KL_OK;
 }
 
-static const struct kl_driver_ops fake_ops = {.compile = fake_compile,
+static const struct kl_driver_ops fake_ops = {.compile = fd_compile,
                                               .load = fd_load,
                                               .find = fd_find,
                                               .launch = fake_launch,
                                               .copy = fake_copy};
 
-/* ---- commands: rows of HEADS heads; block(i) stands for memory ---- */
-
-static char *block(int i) {
-    return (char *)(uintptr_t)((uint64_t)(i + 1) << 32);
-}
+/* ---- commands: rows of HEADS heads; fd_block(i) stands for memory ---- */
 
 static struct {
     struct kl_command c[MOST];
@@ -87,7 +78,7 @@ static struct kl_command *rotate(void *in, void *out) {
     struct kl_command *c = next(KL_OP_ROPE, p, sizeof *p);
     c->args[0] = operand(in, KL_F32, false);
     c->args[1] = (struct kl_arg){
-        .data = block(90), .dtype = KL_I32, .size = 1, .layout = KL_ROW_CONTIGUOUS | KL_DENSE};
+        .data = fd_block(90), .dtype = KL_I32, .size = 1, .layout = KL_ROW_CONTIGUOUS | KL_DENSE};
     c->args[2] = operand(out, KL_F32, false);
     return c;
 }
@@ -105,7 +96,7 @@ static struct kl_command *write(void *rows, void *cache) {
     return c;
 }
 static const char *slice_of(int i) {
-    return block(i) + 3 * WIDTH * sizeof(float);
+    return fd_block(i) + 3 * WIDTH * sizeof(float);
 }
 
 static int launches(void) {
@@ -119,79 +110,79 @@ static int launches(void) {
     }
     fake.n = 0;
     memset(fake.out, 0, sizeof fake.out);
-    assert_int_equal(kl_lower(l, block(99), all.c, all.n, &err), KL_OK);
+    assert_int_equal(kl_lower(l, fd_block(99), all.c, all.n, &err), KL_OK);
     return fake.n;
 }
 
 /* Queries 0 to 1; keys 2 to 3 and to the cache 4; values 5 to the cache 6. */
 static void step(void) {
     all.n = 0;
-    rotate(block(0), block(1));
-    rotate(block(2), block(3));
-    write(block(3), block(4));
-    write(block(5), block(6));
+    rotate(fd_block(0), fd_block(1));
+    rotate(fd_block(2), fd_block(3));
+    write(fd_block(3), fd_block(4));
+    write(fd_block(5), fd_block(6));
 }
 
 static void one_launch(void **state) {
     step();
     assert_int_equal(launches(), 1);
-    assert_ptr_equal(fake.out[0][0], block(1));
+    assert_ptr_equal(fake.out[0][0], fd_block(1));
     assert_ptr_equal(fake.out[0][1], slice_of(4));
     assert_ptr_equal(fake.out[0][2], slice_of(6));
     all.n = 0; /* a write may come first */
-    write(block(5), block(6));
-    rotate(block(0), block(1));
+    write(fd_block(5), fd_block(6));
+    rotate(fd_block(0), fd_block(1));
     assert_int_equal(launches(), 1);
     all.n = 0;
-    rotate(block(0), block(1));
+    rotate(fd_block(0), fd_block(1));
     assert_int_equal(launches(), 1);
 }
 
 /* More than the parts of a launch: the others are a launch of their own. */
 static void many(void **state) {
     all.n = 0;
-    for (int i = 0; i < 6; i++) rotate(block(2 * i), block(2 * i + 1));
+    for (int i = 0; i < 6; i++) rotate(fd_block(2 * i), fd_block(2 * i + 1));
     assert_int_equal(launches(), 2);
-    assert_ptr_equal(fake.out[0][3], block(7));
-    assert_ptr_equal(fake.out[1][1], block(11));
+    assert_ptr_equal(fake.out[0][3], fd_block(7));
+    assert_ptr_equal(fake.out[1][1], fd_block(11));
 }
 
 static void stored(void **state) {
     step();
     all.c[2].dead = 1; /* the rotated keys are needed */
     assert_int_equal(launches(), 3);
-    assert_ptr_equal(fake.out[0][1], block(3));
+    assert_ptr_equal(fake.out[0][1], fd_block(3));
     step();
-    all.args[2][1].data = block(7); /* other rows are written */
+    all.args[2][1].data = fd_block(7); /* other rows are written */
     assert_int_equal(launches(), 1);
-    assert_ptr_equal(fake.out[0][1], block(3));
+    assert_ptr_equal(fake.out[0][1], fd_block(3));
     assert_ptr_equal(fake.out[0][2], slice_of(4));
     step();
-    all.args[2][0].data = block(8);  /* the cache is copied first */
-    assert_int_equal(launches(), 4); /* both rotations, the cache, the row, the values */
-    assert_ptr_equal(fake.out[0][1], block(3));
+    all.args[2][0].data = fd_block(8); /* the cache is copied first */
+    assert_int_equal(launches(), 4);   /* both rotations, the cache, the row, the values */
+    assert_ptr_equal(fake.out[0][1], fd_block(3));
 }
 
 static void apart(void **state) {
     step();
-    all.args[1][2].data = block(0); /* keys are stored where queries are read */
-    all.args[2][1].data = block(0);
+    all.args[1][2].data = fd_block(0); /* keys are stored where queries are read */
+    all.args[2][1].data = fd_block(0);
     assert_int_equal(launches(), 2);
-    assert_ptr_equal(fake.out[0][0], block(1));
+    assert_ptr_equal(fake.out[0][0], fd_block(1));
     assert_ptr_equal(fake.out[1][0], slice_of(4));
     step();
-    all.args[1][0].data = block(1); /* they are what was rotated before */
+    all.args[1][0].data = fd_block(1); /* they are what was rotated before */
     assert_int_equal(launches(), 2);
     step();
-    all.args[1][0].data = block(4); /* the keys are in the cache: its write waits for them */
+    all.args[1][0].data = fd_block(4); /* the keys are in the cache: its write waits for them */
     assert_int_equal(launches(), 3);
-    assert_ptr_equal(fake.out[0][1], block(3));
+    assert_ptr_equal(fake.out[0][1], fd_block(3));
     step();
-    all.args[3][0].data = all.args[3][2].data = block(2) - 64; /* written over the keys' input */
+    all.args[3][0].data = all.args[3][2].data = fd_block(2) - 64; /* written over the keys' input */
     assert_int_equal(launches(), 2);
     assert_ptr_equal(fake.out[0][1], slice_of(4));
     step();
-    all.args[3][1].data = block(4); /* reads what is written */
+    all.args[3][1].data = fd_block(4); /* reads what is written */
     assert_int_equal(launches(), 2);
 }
 
@@ -211,21 +202,21 @@ static void give(int i, void *freqs) {
 }
 static void frequencies(void **state) {
     step();
-    give(0, block(10));
-    give(1, block(10));
+    give(0, fd_block(10));
+    give(1, fd_block(10));
     assert_int_equal(launches(), 1);
     assert_ptr_equal(fake.out[0][1], slice_of(4));
     step();
-    give(0, block(10));
+    give(0, fd_block(10));
     assert_int_equal(launches(), 2);
     step();
-    give(0, block(10));
-    give(1, block(11));
+    give(0, fd_block(10));
+    give(1, fd_block(11));
     assert_int_equal(launches(), 2);
     step();
-    give(0, block(10));
-    give(1, block(4)); /* in the cache that is written */
-    all.args[0][2].data = block(4);
+    give(0, fd_block(10));
+    give(1, fd_block(4)); /* in the cache that is written */
+    all.args[0][2].data = fd_block(4);
     assert_int_equal(launches(), 3);
 }
 
