@@ -230,6 +230,9 @@ static const struct {
     {"quantized_matrix", "TILES", {1, 2, 2, 2, 1, 2, 1, 2, 1, 1, 1, 2}, 12},
     {"quantized_matrix", "BLOCK", {4, 2, 2, 1, 2, 2, 1, 1, 4, 4, 2, 2}, 12},
     {"quantized_matrix", "BATCHED", {0, 0, 2, 2, 0, 0, 1, 1, 1, 2, 0, 1}, 12},
+    {"quantized_row", "BITS", {4, 8, 4, 8}, 4},
+    {"quantized_row", "GROUP", {64, 64, 128, 32}, 4},
+    {"quantized_row", "BATCHED", {0, 1, 1, 0}, 4},
     {"radix", "PER", {16}, 1},
     {"reduce", "OP", {0, 1, 2, 3}, 4},
     {"rope", "PAIRS", {8, 4, 2, 8, 1, 1, 1, 1}, 8}, /* in the order of the types below */
@@ -259,6 +262,7 @@ static const struct {
     {"quantized", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_BF16},
     {"quantized", "T:OUT", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_BF16},
     {"quantized_matrix", "T:TYPE", 1u << KL_F16 | 1u << KL_BF16},
+    {"quantized_row", "T:TYPE", 1u << KL_F16 | 1u << KL_BF16},
     {"rope", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"softmax", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16 | 1u << KL_C64},
     {"matmul", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16 | 1u << KL_C64},

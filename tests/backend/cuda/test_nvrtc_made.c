@@ -521,6 +521,46 @@ static void test_quantized_products(void **state) {
     driver.has_matrix_units = false;
 }
 
+/* One row of whole stages: the groups that fill the device twice share the rows of w. */
+static int row_launch(struct kl_driver *p, void *queue, void *kernel, const uint32_t *groups,
+                      const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
+                      int n_args, struct kl_error **err) {
+    assert_true(shared_bytes > 0 && shared_bytes <= driver.dynamic_bytes);
+    return nvrtc_launch(p, queue, kernel, groups[0], local[0], args, n_args, err);
+}
+
+static void test_one_quantized_row(void **state) {
+    static const struct {
+        int n, k, bits, group, batches;
+        uint32_t groups, warps;
+    } cases[] = {{14336, 4096, 4, 64, 1, 224, 8},  {4096, 14336, 4, 64, 1, 256, 8},
+                 {128256, 4096, 8, 64, 1, 259, 8}, {512, 4096, 4, 128, 3, 96, 8},
+                 {512, 4096, 4, 32, 1, 32, 16},    {500, 4096, 4, 64, 1, 32, 16},
+                 {512, 4160, 4, 64, 1, 32, 16},    {512, 1024, 4, 64, 1, 32, 8}};
+    struct kl_driver_ops wide = nvrtc_ops;
+    wide.launch_3d = row_launch;
+    driver.ops = &wide;
+    driver.dynamic_bytes = 227 << 10;
+    driver.has_matrix_units = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int b = cases[i].batches, n = cases[i].n, k = cases[i].k;
+        const struct kl_qmm_params p = {{KL_QUANT_AFFINE, cases[i].group, cases[i].bits}, true};
+        struct made c = {0};
+        put(&c, 0, KL_BF16, 3, (int[]){b, 1, k}, 1);
+        put(&c, 1, KL_U32, 3, (int[]){b, n, k * cases[i].bits / 32}, 1);
+        for (int a = 2; a < 4; a++) put(&c, a, KL_BF16, 3, (int[]){b, n, k / cases[i].group}, 1);
+        put(&c, 4, KL_BF16, 3, (int[]){b, 1, n}, 1);
+        command(&c, KL_OP_QUANTIZED_MATMUL, &p, 4, false);
+        if (no_nvrtc(1)) continue;
+        lower(&c.c, 1, "one row");
+        assert_int_equal(last_launch.groups, cases[i].groups);
+        assert_int_equal(last_launch.local, cases[i].warps * 32);
+    }
+    driver.ops = &nvrtc_ops;
+    driver.dynamic_bytes = 0;
+    driver.has_matrix_units = false;
+}
+
 /* ---- several products in one launch ---- */
 
 static int n_merged;
@@ -743,6 +783,7 @@ int main(void) {
         cmocka_unit_test(test_sorts),
         cmocka_unit_test(test_rows_and_a_vector),
         cmocka_unit_test(test_quantized_products),
+        cmocka_unit_test(test_one_quantized_row),
         cmocka_unit_test(test_merged),
         cmocka_unit_test(test_feeds),
         cmocka_unit_test(test_row_feeds),

@@ -263,11 +263,72 @@ static void quantized_rows(void **state) {
     }
 }
 
+/* One row, of matrices whose rows are whole stages of the kernel for it: with one tile of rows for
+ * a group and with several, and x whose groups have numbers of very different size. */
+static void one_quantized_row(void **state) {
+    static const struct {
+        int bits, group, k, n, batches;
+    } cases[] = {{4, 64, 2048, 48, 1},   {4, 64, 4096, 16, 3},   {4, 128, 2560, 32, 1},
+                 {8, 64, 1024, 48, 2},   {8, 32, 1280, 16, 1},   {4, 64, 14336, 64, 1},
+                 {4, 64, 2048, 9232, 1}, {8, 64, 2048, 4624, 2}, {4, 64, 1536, 32, 1}};
+    const bool cuda = strcmp(getenv("KEEL_GPU"), "cuda") == 0;
+    for (int i = 0; i < 18; i++) {
+        const enum kl_dtype t = i % 2 ? KL_F16 : KL_BF16;
+        const int b = cases[i / 2].batches, n = cases[i / 2].n, k = cases[i / 2].k,
+                  groups = k / cases[i / 2].group, words = k * cases[i / 2].bits / 32;
+        const struct kl_quant_format how = {KL_QUANT_AFFINE, cases[i / 2].group, cases[i / 2].bits};
+        if (!cuda && (n > 1000 || !kl_test_takes("kernels", 6))) continue;
+        char what[120];
+        snprintf(what, sizeof what, "%d bits, groups of %d: %d x 1 x %d by %d", how.bits,
+                 how.group_size, b, k, n);
+        uint32_t *v = malloc((size_t)(b * n * words) * sizeof *v);
+        float *small = malloc((size_t)(b * k) * sizeof *small);
+        for (int j = 0; j < b * n * words; j++) v[j] = draw() << 16 ^ draw();
+        for (int j = 0; j < b * k; j++)
+            small[j] = ldexpf((float)(draw() % 255) - 127, -7 - (int)(draw() % 18));
+        struct kl_array *in[3], *x, *x32, *y, *z, *index;
+        const int of_w[] = {b, n, words}, of_s[] = {b, n, groups}, of_x[] = {b, 1, k};
+        OK(kl_array_new_data(&in[0], v, KL_U32, 3, of_w, &err));
+        for (int j = 1; j < 3; j++) {
+            struct kl_array *flat = plain(t, 0, b * n, groups);
+            OK(kl_reshape(&in[j], flat, of_s, 3, cpu_stream, &err));
+            kl_array_release(flat);
+        }
+        OK(kl_array_new_data(&x32, small, KL_F32, 3, of_x, &err));
+        OK(kl_astype(&x, x32, t, cpu_stream, &err));
+        const double bound = 2.0 * k * 2 * (1 << how.bits) * 0x1p-22;
+        OK(kl_quantized_matmul(&y, x, in[0], in[1], in[2], true, &how, cpu_stream, &err));
+        OK(kl_quantized_matmul(&z, x, in[0], in[1], in[2], true, &how, gpu_stream, &err));
+        near_product(y, z, t, bound, what);
+        OK(kl_array_new_data(&index, (int32_t[]){b - 1, 0}, KL_I32, 1, (int[]){2}, &err));
+        OK(kl_gather_qmm(&y, x, in[0], in[1], in[2], index, index, true, &how, cpu_stream, &err));
+        OK(kl_gather_qmm(&z, x, in[0], in[1], in[2], index, index, true, &how, gpu_stream, &err));
+        near_product(y, z, t, bound, what);
+        /* One number that is none. */
+        small[(b - 1) * k + k / 2] = NAN;
+        kl_array_release(x32);
+        kl_array_release(x);
+        OK(kl_array_new_data(&x32, small, KL_F32, 3, of_x, &err));
+        OK(kl_astype(&x, x32, t, cpu_stream, &err));
+        OK(kl_quantized_matmul(&y, x, in[0], in[1], in[2], true, &how, gpu_stream, &err));
+        OK(kl_astype(&z, y, KL_F32, gpu_stream, &err));
+        void *p;
+        OK(kl_array_host(z, &p, &err));
+        for (int j = 0; j < b * n; j++)
+            if (isnan(((float *)p)[j]) != (j / n == b - 1))
+                fail_msg("%s: element %d is %g", what, j, (double)((float *)p)[j]);
+        struct kl_array *all[] = {in[0], in[1], in[2], x, x32, y, z, index};
+        for (size_t j = 0; j < sizeof all / sizeof *all; j++) kl_array_release(all[j]);
+        free(small);
+        free(v);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products),        cmocka_unit_test(convolutions),
         cmocka_unit_test(chosen_products), cmocka_unit_test(quantized),
-        cmocka_unit_test(quantized_rows),
+        cmocka_unit_test(quantized_rows),  cmocka_unit_test(one_quantized_row),
     };
     choose_tests();
     return with_programs(cmocka_run_group_tests(tests, open_device, NULL));

@@ -142,13 +142,16 @@ static struct kl_emit emit_of(const struct kl_emit *all, const struct kl_command
 static int lower_side_by_side(const struct kl_emit *all, const struct kl_command *commands,
                               int first, int n) {
     struct kl_side side; /* of 15 KB, which are not cleared for each group */
+    int64_t elements = 0;
     side.n = 0;
+    for (int i = first; i < first + n; i++) elements += commands[i].args[commands[i].n_in].size;
     for (int i = first; i < first + n; i++) {
         struct kl_emit e = emit_of(all, commands, i);
         const int rc = by_driver(&e, &commands[i]);
         if (rc < 0) return rc;
         if (rc > 0) continue;
         e.side = &side;
+        e.elements = elements;
         side.again = false;
         KL_TRY(kl_emit_by_family(&e, &commands[i]));
     }

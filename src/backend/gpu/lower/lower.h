@@ -56,7 +56,9 @@ struct kl_emit {
     /* The commands of the same command buffer before the one at hand; none in a dry run. */
     const struct kl_command *before;
     int n_before;
-    struct kl_side *side;       /* where launches wait for others; NULL: they do not wait */
+    struct kl_side *side; /* where launches wait for others; NULL: they do not wait */
+    int64_t elements; /* of the results of all commands whose launches may become one with those of
+                         the command at hand; 0: there are no others */
     const struct kl_feed *feed; /* what makes the first input; NULL: it is in memory */
 };
 

@@ -7,22 +7,15 @@
 #include "backend/gpu/lower/axes.h"
 #include "backend/gpu/lower/kernels.h"
 #include "backend/gpu/lower/product_gather.h"
+#include "backend/gpu/lower/quantized.h"
 #include "base/number/dtype.h"
 #include "base/op/op_params.h"
 
 enum {
     LOCAL = 128,
-    VEC_BYTES = 16,
+    VEC_BYTES = KL_QUANTIZED_VEC_BYTES,
     FEW_ROWS = 8,     /* with more rows a matrix is unpacked, */
     MATRIX_ROWS = 64, /* by matrix units with more than these */
-    TILE = 16,        /* rows of w that matrix units take at once, */
-    EIGHT = 8,        /* and rows of x */
-    HELD_WORDS = 8,   /* of packed numbers that a work-item loads ahead, of each of its rows of w */
-    MOST_WARPS = 16,  /* of a group */
-    /* Sub-groups that keep a large device busy: 16 on each multiprocessor of an H200, 8 where
-     * each has more than 8 rows of x. */
-    ENOUGH_WARPS = 132 * 16,
-    LONGEST_ROW = 1 << 24, /* elements between rows of x */
 };
 /* The most bytes of unpacked matrices. */
 #define MOST_UNPACKED ((int64_t)1 << 30)
@@ -38,12 +31,6 @@ const struct kl_family kl_family_quantized = {
     .source = kl_source_quantized,
     .defines = {"T:TYPE", "T:OUT", "Q:MODE", "BITS", "GROUP", "ROWS"},
     .library = kl_source_quantized_place};
-const struct kl_family kl_family_quantized_matrix = {
-    .name = "quantized_matrix",
-    .source = kl_source_quantized_matrix,
-    .defines = {"T:TYPE", "BITS", "GROUP", "EIGHTS", "TILES", "BLOCK", "BATCHED"},
-    .library = kl_source_quantized_place};
-
 /* The kinds that go together in kernels/quantized.kl. */
 #define KL_QUANT_MODE(ID, name, group_sizes, bits, group_size, n_bits, scales, numbers)            \
     _Static_assert(                                                                                \
@@ -52,30 +39,14 @@ const struct kl_family kl_family_quantized_matrix = {
         #name ": kernels have no such scales with such numbers");
 #include "base/op/quant_mode.def"
 
-enum { MOST_IN = 4 };
-
-/* Operands with a dense last axis, and their leading axes. */
-struct operands {
-    int n;
-    const char *data[MOST_IN];
-    size_t item[MOST_IN];
-    int64_t row[MOST_IN], col[MOST_IN]; /* strides of the last two axes */
-    int64_t matrix[MOST_IN];            /* the stride of the axis before them */
-    struct kl_space lead;
-};
-
-static int64_t stride_of(const struct kl_arg *a, const int64_t *strides, int from_end) {
-    return a->ndim >= from_end ? strides[a->ndim - from_end] : 0;
-}
-
 /* Finds the strides of n operands with the same leading axes, those before the last two. Operands
  * whose last axis is not dense are copied, and all are where the leading axes are too many for a
  * kernel. any_col: not the first one for its last axis. whole: matrices are found by index, not by
  * leading axes, which the operands need not have in common. */
-static int find_operands(struct kl_emit *e, struct operands *o, const struct kl_arg *in, int n,
-                         bool any_col, bool whole) {
-    int64_t dense[MOST_IN][KL_AXES_MAX];
-    const int64_t *strides[MOST_IN];
+static int find_operands(struct kl_emit *e, struct kl_quantized_operands *o,
+                         const struct kl_arg *in, int n, bool any_col, bool whole) {
+    int64_t dense[KL_QUANTIZED_IN][KL_AXES_MAX];
+    const int64_t *strides[KL_QUANTIZED_IN];
     const int n_lead = in[0].ndim > 2 ? in[0].ndim - 2 : 0;
     int long_axes = 0;
     for (int i = 0; i < n_lead; i++) long_axes += in[0].dims[i] != 1;
@@ -86,7 +57,8 @@ static int find_operands(struct kl_emit *e, struct operands *o, const struct kl_
         o->item[i] = kl_dtype_size(a->dtype);
         o->data[i] = a->data;
         strides[i] = a->strides;
-        const bool dense_row = stride_of(a, a->strides, 1) == 1 || a->dims[a->ndim - 1] == 1;
+        const bool dense_row =
+            kl_stride_from_end(a, a->strides, 1) == 1 || a->dims[a->ndim - 1] == 1;
         if (!too_many && (dense_row || (any_col && i == 0))) continue;
         kl_strides_row_major(a->ndim, a->dims, dense[i]);
         strides[i] = dense[i];
@@ -96,9 +68,9 @@ static int find_operands(struct kl_emit *e, struct operands *o, const struct kl_
         o->data[i] = to;
     }
     for (int i = 0; i < n; i++) {
-        o->row[i] = stride_of(&in[i], strides[i], 2);
-        o->col[i] = stride_of(&in[i], strides[i], 1);
-        o->matrix[i] = stride_of(&in[i], strides[i], 3);
+        o->row[i] = kl_stride_from_end(&in[i], strides[i], 2);
+        o->col[i] = kl_stride_from_end(&in[i], strides[i], 1);
+        o->matrix[i] = kl_stride_from_end(&in[i], strides[i], 3);
     }
     o->lead = (struct kl_space){.n = 1};
     if (too_many) { /* the copies have all leading axes as one */
@@ -123,7 +95,7 @@ static int find_operands(struct kl_emit *e, struct operands *o, const struct kl_
 }
 
 /* Whether all pieces of operand i can be read 16 bytes at a time. */
-static int32_t in_vectors(const struct operands *o, int i) {
+static int32_t in_vectors(const struct kl_quantized_operands *o, int i) {
     const int64_t vec = VEC_BYTES / (int64_t)o->item[i];
     bool fits =
         (uintptr_t)o->data[i] % VEC_BYTES == 0 && o->row[i] % vec == 0 && o->matrix[i] % vec == 0;
@@ -131,7 +103,7 @@ static int32_t in_vectors(const struct operands *o, int i) {
     return fits;
 }
 
-static size_t access_of(const struct operands *o, int i, int32_t vector) {
+static size_t access_of(const struct kl_quantized_operands *o, int i, int32_t vector) {
     return vector ? VEC_BYTES : o->item[i];
 }
 
@@ -177,7 +149,7 @@ static int unpack(struct kl_emit *e, const struct kl_quant_format *f, const stru
                   const void *global, enum kl_dtype out_type, void *out) {
     const int affine = kl_quant_has_biases(f->mode), last = in[0].ndim - 1;
     const int ch = f->group_size < 32 ? f->group_size : 32;
-    struct operands o;
+    struct kl_quantized_operands o;
     KL_TRY(find_operands(e, &o, in, affine ? 3 : 2, false, false));
     const int values[] = {
         affine ? in[1].dtype : KL_F32, out_type, f->mode, f->bits, f->group_size, 1};
@@ -214,12 +186,6 @@ int kl_lower_dequantize(struct kl_emit *e, const struct kl_command *c) {
 }
 
 /* ---- products ---- */
-
-struct product { /* the same struct is in quantized_place.kl */
-    int64_t m, n, k, x_row, x_col, w_row, s_row, b_row;
-    int32_t vector, x_vector, gather, pad;
-    int64_t x_mat, w_mat, s_mat, b_mat, xs, ws;
-};
 
 /* A dense copy of indices where they are none. */
 static int dense_indices(struct kl_emit *e, const struct kl_arg *a, const void **at) {
@@ -345,37 +311,30 @@ static int by_floats(struct kl_emit *e, const struct kl_command *c) {
     return kl_emit_command(e, &product);
 }
 
-/* The arguments of both kernels of packed numbers, but the last ones. */
-struct packed_args {
-    struct operands o;
-    struct product q;
-    const void *lhs, *rhs;
-};
-
 /* any_col: x may have any distance between elements of a row. */
-static int describe(struct kl_emit *e, const struct kl_command *c, const struct kl_arg *in,
-                    bool any_col, struct packed_args *a) {
+int kl_quantized_describe(struct kl_emit *e, const struct kl_command *c, const struct kl_arg *in,
+                          bool any_col, struct kl_quantized_args *a) {
     const struct kl_qmm_params *p = c->params;
     const struct kl_arg *out = &c->args[c->n_in];
     const bool affine = kl_quant_has_biases(p->format.mode), gather = c->op == KL_OP_GATHER_QMM;
-    struct operands *o = &a->o;
+    struct kl_quantized_operands *o = &a->o;
     a->lhs = a->rhs = NULL;
     if (gather) {
         KL_TRY(dense_indices(e, &c->args[4], &a->lhs));
         KL_TRY(dense_indices(e, &c->args[5], &a->rhs));
     }
     KL_TRY(find_operands(e, o, in, affine ? 4 : 3, any_col, gather));
-    struct product q = {.m = out->dims[out->ndim - 2],
-                        .n = out->dims[out->ndim - 1],
-                        .k = in[0].dims[in[0].ndim - 1],
-                        .x_row = o->row[0],
-                        .x_col = o->col[0],
-                        .w_row = o->row[1],
-                        .s_row = o->row[2],
-                        .b_row = affine ? o->row[3] : 0,
-                        .vector = in_vectors(o, 1),
-                        .x_vector = p->transpose && o->col[0] == 1 && in_vectors(o, 0),
-                        .gather = gather};
+    struct kl_quantized_product q = {.m = out->dims[out->ndim - 2],
+                                     .n = out->dims[out->ndim - 1],
+                                     .k = in[0].dims[in[0].ndim - 1],
+                                     .x_row = o->row[0],
+                                     .x_col = o->col[0],
+                                     .w_row = o->row[1],
+                                     .s_row = o->row[2],
+                                     .b_row = affine ? o->row[3] : 0,
+                                     .vector = in_vectors(o, 1),
+                                     .x_vector = p->transpose && o->col[0] == 1 && in_vectors(o, 0),
+                                     .gather = gather};
     if (gather) {
         q.x_mat = o->matrix[0];
         q.w_mat = o->matrix[1];
@@ -389,129 +348,19 @@ static int describe(struct kl_emit *e, const struct kl_command *c, const struct 
     return KL_OK;
 }
 
-/* Whether each row of x has a matrix that an index chooses, and rows of the same matrix are brought
- * together. */
-static bool single_rows(const struct kl_emit *e, const struct product *q, int64_t batches) {
-    return q->gather && q->m == 1 && kl_route_pays(e, batches, q->ws);
-}
-
-/* The rows for which a tile then needs room: a quarter more than a matrix has on average, since
- * what is left over reads the matrix again. */
-static int64_t lines_of_tile(const struct product *q, int64_t batches) {
-    return kl_groups_for(batches * 5, q->ws * 4);
-}
-
-/* ---- by matrix units ---- */
-
-/* Whether a's elements can be read n at a time, or are copied before that. */
-static bool in_runs(const struct kl_arg *a, int64_t n) {
-    const int64_t bytes = n * (int64_t)kl_dtype_size(a->dtype);
-    if (stride_of(a, a->strides, 1) != 1 && a->dims[a->ndim - 1] != 1) return true;
-    if ((uintptr_t)a->data % (uintptr_t)bytes) return false;
-    for (int i = 0; i < a->ndim - 1; i++)
-        if (a->dims[i] != 1 && a->strides[i] % n) return false;
-    return true;
-}
-
-/* 32-bit words of a group's numbers that each of four work-items has, at least 1. */
-static int words_of(const struct kl_quant_format *f) {
-    const int words = f->group_size / 4 * f->bits / 32;
-    return words ? words : 1;
-}
-
-static bool takes_matrix(const struct kl_emit *e, const struct kl_command *c) {
-    const struct kl_qmm_params *p = c->params;
-    const struct kl_quant_format *f = &p->format;
-    const struct kl_arg *in = c->args, *out = &c->args[c->n_in];
-    const int words = words_of(f);
-    return e->driver->has_matrix_units && e->driver->subgroup == 32 && p->transpose &&
-           kl_local_size(e, MOST_WARPS * 32) == MOST_WARPS * 32 && kl_quant_has_biases(f->mode) &&
-           (f->bits == 2 || f->bits == 4 || f->bits == 8) && kl_dtype_size(in[0].dtype) == 2 &&
-           in_runs(&in[1], words < 4 ? words : 4) && out->size < INT32_MAX;
-}
-
-/* x as the kernel reads it: with rows of 16-byte pieces, at distances that fit 32 bits. */
-static int in_pieces(struct kl_emit *e, const struct kl_arg *x, struct kl_arg *to,
-                     int64_t *strides) {
-    const int64_t row = stride_of(x, x->strides, 2);
-    void *copy = NULL;
-    *to = *x;
-    if (in_runs(x, VEC_BYTES / 2) && row >= 0 && row < LONGEST_ROW) return KL_OK;
-    kl_strides_row_major(x->ndim, x->dims, strides);
-    KL_TRY(kl_emit_workspace(e, (size_t)x->size * 2, &copy));
-    KL_TRY(kl_emit_copy(e, 2, x->ndim, x->dims, copy, strides, x->data, x->strides));
-    to->data = copy;
-    to->strides = strides;
-    to->layout = kl_layout_of(x->ndim, x->dims, strides);
-    return KL_OK;
-}
-
-static int by_matrix(struct kl_emit *e, const struct kl_command *c, int64_t batches) {
-    const struct kl_quant_format *f = &((const struct kl_qmm_params *)c->params)->format;
-    const struct kl_arg *out = &c->args[c->n_in];
-    int64_t strides[KL_AXES_MAX];
-    struct kl_arg in[4];
-    struct packed_args a;
-    memcpy(in, c->args, sizeof in);
-    KL_TRY(in_pieces(e, &c->args[0], &in[0], strides));
-    KL_TRY(describe(e, c, in, false, &a));
-    /* Single rows with the same matrix are brought together; offsets in x fit 32 bits. */
-    const bool routed =
-        single_rows(e, &a.q, batches) && a.q.x_mat >= 0 && a.q.xs * a.q.x_mat <= UINT32_MAX;
-    const int64_t lines = routed ? lines_of_tile(&a.q, batches) : a.q.m;
-    const int eights = lines <= 8 ? 1 : lines <= 16 ? 2 : lines <= 32 ? 4 : 8;
-    const int tiles = eights > 1 && f->group_size < 128 ? 2 : 1, words = words_of(f);
-    const int held = eights == 8 ? HELD_WORDS / 2 : HELD_WORDS;
-    const int64_t groups = a.q.k / f->group_size;
-    int block = eights == 1 ? 2 : 4 / tiles; /* at 4 bits and one row 4 took 0 to 23 % longer */
-    while (block > 1 && (block * words * tiles > held || groups % block ||
-                         !in_runs(&in[2], block) || !in_runs(&in[3], block)))
-        block /= 2;
-    struct kl_route route = {NULL, NULL, batches * kl_groups_for(a.q.m, EIGHT * eights)};
-    if (routed) KL_TRY(kl_route(e, a.rhs, 1, batches, a.q.ws, EIGHT * eights, &route));
-    const int64_t parts = route.n_tiles * kl_groups_for(a.q.n, TILE * tiles);
-    const int64_t enough = eights > 1 ? ENOUGH_WARPS / 2 : ENOUGH_WARPS;
-    uint32_t warps = 1;
-    while (warps < MOST_WARPS && parts * warps * 2 <= enough && warps * 2 <= groups / block)
-        warps *= 2;
-    const int values[] = {in[0].dtype,
-                          f->bits,
-                          f->group_size,
-                          eights,
-                          tiles,
-                          block,
-                          routed ? 2 : batches > 1 || a.q.gather};
-    const size_t item = words < 4 ? (size_t)words * 4 : VEC_BYTES;
-    const int32_t early = !a.q.gather && kl_emit_unwritten(e, &in[1]) &&
-                          kl_emit_unwritten(e, &in[2]) && kl_emit_unwritten(e, &in[3]);
-    const struct kl_karg args[] = {KL_KARG_PTR(a.o.data[0], VEC_BYTES),
-                                   KL_KARG_PTR(a.o.data[1], item),
-                                   KL_KARG_PTR(a.o.data[2], 2 * block),
-                                   KL_KARG_PTR(a.o.data[3], 2 * block),
-                                   KL_KARG_PTR(out->data, 2),
-                                   KL_KARG_PTR(a.lhs, 4),
-                                   KL_KARG_PTR(routed ? route.tiles : a.rhs, 4),
-                                   KL_KARG_PTR(route.order, 4),
-                                   KL_KARG(a.q),
-                                   KL_KARG(a.o.lead),
-                                   KL_KARG(early)};
-    return kl_emit(e, &kl_family_quantized_matrix, values, "multiply_packed", parts, warps * 32,
-                   args, 11);
-}
-
 /* ---- by multiply-adds ---- */
 
 static int packed(struct kl_emit *e, const struct kl_command *c, int64_t batches) {
     const struct kl_qmm_params *p = c->params;
     const struct kl_arg *in = c->args, *out = &c->args[c->n_in];
     const bool affine = kl_quant_has_biases(p->format.mode);
-    struct packed_args a;
-    KL_TRY(describe(e, c, in, true, &a));
-    const struct operands o = a.o;
-    const bool routed = single_rows(e, &a.q, batches) && p->transpose;
+    struct kl_quantized_args a;
+    KL_TRY(kl_quantized_describe(e, c, in, true, &a));
+    const struct kl_quantized_operands o = a.o;
+    const bool routed = kl_quantized_single_rows(e, &a.q, batches) && p->transpose;
     if (routed) a.q.gather = 2;
-    const struct product q = a.q;
-    const int64_t lines = routed ? lines_of_tile(&q, batches) : q.m;
+    const struct kl_quantized_product q = a.q;
+    const int64_t lines = routed ? kl_quantized_lines(&q, batches) : q.m;
     const int rows = !p->transpose || lines == 1 ? 1 : lines == 2 ? 2 : lines <= 4 ? 4 : 8;
     const int values[] = {in[0].dtype,    in[0].dtype,          p->format.mode,
                           p->format.bits, p->format.group_size, rows};
@@ -552,7 +401,7 @@ int kl_lower_quantized_matmul(struct kl_emit *e, const struct kl_command *c) {
     if (x->dims[x->ndim - 1] == 0) /* the sums have no terms */
         return kl_emit_fill(e, out->data, kl_dtype_size(out->dtype), out->size, 0);
     const int64_t bytes = w->size / p->format.bits * 32 * (int64_t)kl_dtype_size(x->dtype);
-    const bool matrix = takes_matrix(e, c);
+    const bool matrix = kl_quantized_takes_matrix(e, c);
     if (c->op == KL_OP_QUANTIZED_MATMUL && bytes <= MOST_UNPACKED &&
         (m > (matrix ? MATRIX_ROWS : FEW_ROWS) || !p->transpose))
         return by_floats(e, c);
@@ -561,5 +410,5 @@ int kl_lower_quantized_matmul(struct kl_emit *e, const struct kl_command *c) {
     if (c->op == KL_OP_GATHER_QMM && (bytes <= MOST_AT_ONCE || dense) && matrix && m == 1 &&
         kl_route_pays(e, batches, w->dims[0]) && batches > MATRIX_ROWS * w->dims[0])
         return by_floats(e, c);
-    return matrix ? by_matrix(e, c, batches) : packed(e, c, batches);
+    return matrix ? kl_quantized_by_matrix(e, c, batches) : packed(e, c, batches);
 }
