@@ -61,9 +61,14 @@ enum {
 };
 
 /* ---- the calls ---- */
+/* The stream of the calls, the CPU's unless a test sets it. */
+static struct kl_stream *calls_on;
+static inline struct kl_stream *case_stream(void) {
+    return calls_on ? calls_on : cpu();
+}
 #define CASE(name, call)                                                                        \
     static int name(struct kl_array **out, struct kl_array *const *in, struct kl_error **err) { \
-        struct kl_stream *s = cpu();                                                            \
+        struct kl_stream *s = case_stream();                                                    \
         return call;                                                                            \
     }
 #define ROPE_BASE(x)        \
@@ -265,8 +270,8 @@ CASE(do_quantize_nv, quantized_part(out, in, 2, 1, NVFP4, s, err))
 /* What x quantized stands for: the left operand of qqmm. */
 static int do_qqmm(struct kl_array **out, struct kl_array *const *in, struct kl_error **err) {
     struct kl_array *w;
-    KL_TRY(kl_zeros(&w, LIST(3, 32), in[0]->t.dtype, cpu(), err));
-    int rc = kl_qqmm(out, in[0], w, NULL, NVFP4, NULL, NULL, cpu(), err);
+    KL_TRY(kl_zeros(&w, LIST(3, 32), in[0]->t.dtype, case_stream(), err));
+    int rc = kl_qqmm(out, in[0], w, NULL, NVFP4, NULL, NULL, case_stream(), err);
     kl_array_release(w);
     return rc;
 }
@@ -295,7 +300,7 @@ CASE(do_irfft_2,
 static int do_depends(struct kl_array **out, struct kl_array *const *in, struct kl_error **err) {
     struct kl_array **list;
     size_t n;
-    KL_TRY(kl_depends(&list, &n, in, 1, in + 1, 2, cpu(), err));
+    KL_TRY(kl_depends(&list, &n, in, 1, in + 1, 2, case_stream(), err));
     *out = list[0];
     kl_free(list);
     return KL_OK;
@@ -306,12 +311,12 @@ typedef int symmetric_fn(struct kl_array **out, struct kl_array *a, struct kl_er
 static int of_symmetric(struct kl_array **out, symmetric_fn *build, struct kl_array *a,
                         struct kl_error **err) {
     struct kl_array *t, *sum, *half = NULL, *two = NULL;
-    KL_TRY(kl_swapaxes(&t, a, -1, -2, cpu(), err));
-    int rc = kl_add(&sum, a, t, cpu(), err);
+    KL_TRY(kl_swapaxes(&t, a, -1, -2, case_stream(), err));
+    int rc = kl_add(&sum, a, t, case_stream(), err);
     kl_array_release(t);
     if (rc) return rc;
     rc = kl_array_new_scalar(&two, 2, (enum kl_dtype)a->t.dtype, err);
-    if (!rc) rc = kl_divide(&half, sum, two, cpu(), err);
+    if (!rc) rc = kl_divide(&half, sum, two, case_stream(), err);
     kl_array_release(sum);
     kl_array_release(two);
     if (!rc) rc = build(out, half, err);
@@ -319,10 +324,10 @@ static int of_symmetric(struct kl_array **out, symmetric_fn *build, struct kl_ar
     return rc;
 }
 static int upper_cholesky(struct kl_array **out, struct kl_array *a, struct kl_error **err) {
-    return kl_cholesky(out, a, true, cpu(), err);
+    return kl_cholesky(out, a, true, case_stream(), err);
 }
 static int upper_values(struct kl_array **out, struct kl_array *a, struct kl_error **err) {
-    return kl_eigvalsh(out, a, true, cpu(), err);
+    return kl_eigvalsh(out, a, true, case_stream(), err);
 }
 CASE(do_cholesky, ((void)s, of_symmetric(out, upper_cholesky, in[0], err)))
 CASE(do_solve_triangular, kl_solve_triangular(out, in[0], in[1], true, s, err))
@@ -338,7 +343,7 @@ static int one_factor(struct kl_array **out, enum kl_factors which, int part, st
                       struct kl_error **err) {
     struct kl_array **all;
     size_t n;
-    KL_TRY(kl_matrix_parts(&all, &n, which, a, false, cpu(), err));
+    KL_TRY(kl_matrix_parts(&all, &n, which, a, false, case_stream(), err));
     *out = kl_array_retain(all[part]);
     for (size_t i = 0; i < n; i++) kl_array_release(all[i]);
     kl_free(all);
@@ -371,7 +376,7 @@ static int do_rope_inverse(struct kl_array **out, struct kl_array *const *in,
                        .out = &y,
                        .cotangent = &y,
                        .wanted = wanted,
-                       .s = cpu()};
+                       .s = case_stream()};
     int rc = kl_vjp_rule(KL_OP_ROPE)(&v, grad, err);
     kl_array_release(y);
     if (!rc) *out = grad[0];
@@ -628,9 +633,10 @@ static int build_case(struct kl_array **out, const struct op_case *c, struct kl_
                       struct kl_error **err) {
     if (c->build) return c->build(out, in, err);
     for (int i = 0; i < N_ROWS_OF_ONE; i++)
-        if (rows_of_one[i].op == c->op) return rows_of_one[i].build(out, in[0], cpu(), err);
+        if (rows_of_one[i].op == c->op) return rows_of_one[i].build(out, in[0], case_stream(), err);
     for (int i = 0; i < N_ROWS_OF_TWO; i++)
-        if (rows_of_two[i].op == c->op) return rows_of_two[i].build(out, in[0], in[1], cpu(), err);
+        if (rows_of_two[i].op == c->op)
+            return rows_of_two[i].build(out, in[0], in[1], case_stream(), err);
     return KL_EINTERNAL;
 }
 
