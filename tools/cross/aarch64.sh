@@ -36,6 +36,8 @@ packages() {
     "${apt[@]}" update && "${apt[@]}" install -y --download-only --no-install-recommends "$@" >/dev/null ||
         cannot "Debian's packages for arm64 cannot be had: $*"
     for deb in "$root"/.apt/cache/archives/*.deb; do dpkg-deb -x "$deb" "$root"; done
+    # A link from the root of the system, as libm.so is, would lead out of this one, and the linker would take the static library.
+    find "$root" -type l -lname '/*' -printf '%l\0%p\0' | while read -rd '' to && read -rd '' link; do ln -sfnr "$root$to" "$link"; done
     rm -rf "$root/.apt"
     touch "$list"
 }
