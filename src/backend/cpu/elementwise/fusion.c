@@ -64,6 +64,7 @@ struct work {
     };
     struct ahead ahead;
     const struct kl_patch *patch;        /* the patch to read; NULL: the next run of the cursors */
+    int64_t begin;                       /* the first element, of what is in place; else NONE */
     union kl_tile gathered[MAX_CURSORS]; /* holds operands that are not contiguous in memory */
     union kl_tile slots[KL_FUSION_STEPS], converted[3], result;
 };
@@ -106,11 +107,16 @@ static void prefetch_rest(struct ahead *a, int steps) {
     a->n = a->first = 0;
 }
 
+static char *in_place(const struct kl_arg *a, const struct work *w) {
+    return (char *)a->data + w->begin * (int64_t)kl_dtype_size(a->dtype);
+}
+
 static const void *operand(const struct step *s, int k, const void *const *values, struct work *w,
                            int64_t m) {
     int i = s->order[k], from = s->given->from[i];
     enum kl_dtype has = s->given->in[i].dtype, wants = s->map.in_type[k];
     if (from < 0) {
+        if (w->begin != NONE) return in_place(&s->given->in[i], w);
         int c = s->cursor[i];
         if (w->patch) {
             kl_patch_read(&w->in_patches[c], w->patch, w->gathered[c].bytes);
@@ -185,11 +191,22 @@ static const void *run_step(const struct fusion *g, const void *const *values, s
     return store;
 }
 
+/* One chain, of which each chunk is computed at once. */
+static void run_in_place(void *arg, int64_t index) {
+    const struct fusion *g = arg;
+    struct work w;
+    w.patch = NULL;
+    w.begin = index * g->chunk;
+    run_chain(g->steps, NULL, &w, g->n - 1, kl_min64(g->chunk, g->size - w.begin),
+              (float *)(void *)in_place(g->steps[g->n - 1].given->out, &w));
+}
+
 static void run_chunk(void *arg, int64_t index) {
     const struct fusion *g = arg;
     struct work w;
     int64_t begin = index * g->chunk, n = kl_min64(g->chunk, g->size - begin);
     w.patch = NULL;
+    w.begin = NONE;
     w.ahead = (struct ahead){.wanted = g->large};
     for (int j = 0; j < g->n; j++) {
         const struct step *s = &g->steps[j];
@@ -219,6 +236,7 @@ static void run_patches(void *arg, int64_t task) {
     struct work w;
     struct kl_patch at;
     w.patch = &at;
+    w.begin = NONE;
     for (int j = 0; j < g->n; j++) {
         const struct step *s = &g->steps[j];
         for (int i = 0; i < s->given->n_in; i++)
@@ -316,6 +334,18 @@ static void assign_slots(struct fusion *g) {
     }
 }
 
+/* Whether all steps are one chain over contiguous operands: then there are no tiles, unless what
+ * is large is prefetched, a tile ahead. */
+static bool is_in_place(const struct fusion *g) {
+    if (g->n_turns > 1 || g->n == 1) return false;
+    bool contiguous = (g->steps[g->n - 1].given->out->layout & KL_ROW_CONTIGUOUS) != 0;
+    for (int j = 0; j < g->n; j++)
+        for (int i = 0; i < g->steps[j].given->n_in; i++)
+            if (g->steps[j].cursor[i] != NONE)
+                contiguous = contiguous && (g->steps[j].given->in[i].layout & KL_ROW_CONTIGUOUS);
+    return contiguous;
+}
+
 /* Half a tile's memory, but at least KL_TILE elements: the tiles of all steps share the L1 cache.
  * Chains need fewer of them, so few turns have whole ones. */
 static int64_t tile_of(const struct fusion *g) {
@@ -376,11 +406,11 @@ void kl_cpu_variant_run_fusion(const struct kl_cpu_step *steps, int n, kl_parall
             parallel(g.grid.tasks, run_patches, &g);
         return;
     }
-    if (g.size <= KL_MAP_PARALLEL_FROM || !parallel) {
-        g.chunk = g.size;
-        run_chunk(&g, 0);
-        return;
-    }
-    g.chunk = KL_MAP_CHUNK;
-    parallel(kl_ceil_div(g.size, KL_MAP_CHUNK), run_chunk, &g);
+    const bool alone = g.size <= KL_MAP_PARALLEL_FROM || !parallel;
+    void (*const run)(void *, int64_t) = is_in_place(&g) && !g.large ? run_in_place : run_chunk;
+    g.chunk = alone ? g.size : KL_MAP_CHUNK;
+    if (alone)
+        run(&g, 0);
+    else
+        parallel(kl_ceil_div(g.size, g.chunk), run, &g);
 }
