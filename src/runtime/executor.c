@@ -410,11 +410,15 @@ void kl_executor_hand_over(struct kl_stream *s) {
 /* ---- waiting ---- */
 
 /* Beginning with the stream that owes on->ticket, follows the parked streams to one that is queued,
- * and runs it. false: every stream on the way is being run, and *on is the wait for the last of
- * them. */
+ * and runs it. false: every stream on the way is being run, or a device has the work; *on is the
+ * wait for the last of them. */
 static bool help(struct kl_wait *on) {
     for (int hops = 0; hops < 1000; hops++) {
         struct kl_stream *s = on->timeline->owner;
+        /* The rest of the stream is not needed. The pool encodes it while this thread waits and
+         * goes on: a program that decodes a language model builds the next step. */
+        const struct kl_timeline *handed = on->timeline->handed;
+        if (handed && kl_timeline_done(handed) >= on->ticket) return false;
         bool mine = false;
         struct kl_wait next = {NULL, 0};
         kl_mutex_lock(s->mu);

@@ -5,6 +5,8 @@
 
 #include <sched.h>
 
+#include "backend/sim/sim.h"
+#include "base/value/wait_hook.h"
 #include "runtime/block_pool.h"
 #include "runtime/pool.h"
 
@@ -103,22 +105,40 @@ static void async_eval_runs_nothing_on_the_caller(void **state) {
     kl_stream_release(s);
 }
 
+/* Every thread of the pool is in a callback until the gate opens. */
 enum { MAX_THREADS = 512 };
+struct busy_pool {
+    struct gate gate;
+    struct kl_stream *stream[MAX_THREADS];
+    struct kl_array *task[MAX_THREADS];
+    int n;
+};
+
+static void pool_begin_busy(struct busy_pool *p) {
+    assert_int_equal(kl_pool_start(NULL), 0);
+    p->n = kl_pool_n_threads();
+    assert_in_range(p->n, 1, MAX_THREADS);
+    gate_init(&p->gate);
+    for (int i = 0; i < p->n; i++) {
+        p->stream[i] = stream();
+        p->task[i] = t_gated(p->stream[i], NULL, &p->gate, false);
+        evaluate_async(p->task[i]);
+    }
+    gate_wait_arrived(&p->gate, p->n);
+}
+
+static void pool_end_busy(struct busy_pool *p) {
+    gate_open(&p->gate);
+    for (int i = 0; i < p->n; i++) {
+        assert_int_equal(t_value(p->task[i]), 0);
+        kl_array_release(p->task[i]);
+        kl_stream_release(p->stream[i]);
+    }
+}
 
 static void a_waiting_caller_helps_when_the_pool_is_busy(void **state) {
-    assert_int_equal(kl_pool_start(NULL), 0);
-    int n = kl_pool_n_threads();
-    assert_in_range(n, 1, MAX_THREADS);
-    static struct kl_stream *held[MAX_THREADS];
-    static struct kl_array *busy[MAX_THREADS];
-    struct gate g;
-    gate_init(&g);
-    for (int i = 0; i < n; i++) {
-        held[i] = stream();
-        busy[i] = t_gated(held[i], NULL, &g, false);
-        evaluate_async(busy[i]);
-    }
-    gate_wait_arrived(&g, n);
+    static struct busy_pool busy;
+    pool_begin_busy(&busy);
     struct kl_stream *a = stream(), *b = stream();
     struct probe p = {.n = 0}, q = {.n = 0};
     struct kl_array *x = probed(a, &p, NULL), *y = probed(b, &q, x);
@@ -126,16 +146,38 @@ static void a_waiting_caller_helps_when_the_pool_is_busy(void **state) {
     assert_int_equal(t_value(y), 2); /* this thread runs b, which parks, then a, then b again */
     assert_true(pthread_equal(p.thread, pthread_self()));
     assert_true(pthread_equal(q.thread, pthread_self()));
-    gate_open(&g);
-    for (int i = 0; i < n; i++) {
-        assert_int_equal(t_value(busy[i]), 0);
-        kl_array_release(busy[i]);
-        kl_stream_release(held[i]);
-    }
+    pool_end_busy(&busy);
     kl_array_release(x);
     kl_array_release(y);
     kl_stream_release(a);
     kl_stream_release(b);
+}
+
+static int let_go(void *ctx) {
+    kl_sim_hold(0, false);
+    return 0;
+}
+
+/* The device has what the caller waits for. What the stream has besides is left to the pool. */
+static void a_caller_that_waits_for_a_device_encodes_nothing_else(void **state) {
+    static struct busy_pool busy;
+    struct kl_stream *s = NULL;
+    assert_int_equal(kl_stream_new(&s, KL_GPU, 0, NULL), 0);
+    pool_begin_busy(&busy);
+    kl_sim_hold(0, true);
+    struct kl_array *x = t_const(s, 1), *y = t_inc(s, x);
+    evaluate_async(x);
+    kl_timeline_block(x->t.fate->timeline->handed, x->t.fate->ticket);
+    evaluate_async(y); /* the stream is queued for a thread of the pool */
+    struct kl_wait_hook before = kl_wait_hook_set((struct kl_wait_hook){let_go, NULL});
+    assert_int_equal(t_value(x), 1);
+    kl_wait_hook_set(before);
+    assert_true(kl_timeline_done(y->t.fate->timeline->handed) < y->t.fate->ticket);
+    assert_int_equal(t_value(y), 2); /* the pool is still busy, so this thread encodes it now */
+    pool_end_busy(&busy);
+    kl_array_release(x);
+    kl_array_release(y);
+    kl_stream_release(s);
 }
 
 /* ---- parking ---- */
@@ -596,6 +638,7 @@ int main(void) {
         cmocka_unit_test(later_tasks_go_to_the_pool),
         cmocka_unit_test(async_eval_runs_nothing_on_the_caller),
         cmocka_unit_test(a_waiting_caller_helps_when_the_pool_is_busy),
+        cmocka_unit_test(a_caller_that_waits_for_a_device_encodes_nothing_else),
         cmocka_unit_test(a_parked_stream_frees_its_thread),
         cmocka_unit_test(a_callback_that_waits_for_its_own_stream),
         cmocka_unit_test(a_callback_that_synchronizes_its_own_stream),

@@ -275,13 +275,17 @@ static int64_t now_ns(void) {
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* The work for the ticket is not handed over: other threads are giving commands to the driver, and
- * each question to the driver makes them wait for its lock. */
+/* Whether another thread gives commands to the driver: what the ticket waits for, or what comes
+ * after it. */
+static bool is_handing(const struct kl_timeline *t, uint64_t ticket) {
+    if (!t->handed || kl_timeline_done(t->handed) < ticket) return true;
+    return atomic_load(&((struct kl_queue *)t->queue)->handing) != NULL;
+}
+
+/* Each question to the driver makes the threads that give it commands wait for its lock. */
 static void give_way(struct kl_timeline *t, uint64_t ticket) {
-    for (int i = 0; i < PAUSES && kl_timeline_done(t) < ticket; i++) {
-        if (t->handed && kl_timeline_done(t->handed) >= ticket) return;
+    for (int i = 0; i < PAUSES && kl_timeline_done(t) < ticket && is_handing(t, ticket); i++)
         kl_pause_cpu();
-    }
 }
 
 bool kl_gpu_watch(struct kl_backend *b, struct kl_timeline *t, uint64_t ticket) {
