@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/platform/memory.h"
+#include "base/spare.h"
 
 #ifdef KL_TEST_HOOKS
 #include <stdatomic.h>
@@ -112,18 +113,53 @@ static inline void uncounted(void *p) {
 }
 #endif
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#endif
+
+/* Sanitizers see the use of a block that is freed, and not of one that is kept. */
+#ifdef SANITIZED
+static void *block_new(size_t bytes) {
+    return malloc(bytes ? bytes : 1);
+}
+static void *block_new_clear(size_t n, size_t bytes) {
+    return calloc(n ? n : 1, bytes ? bytes : 1);
+}
+static void block_free(void *p) {
+    free(p);
+}
+#else
+static void *block_new(size_t bytes) {
+    void *p = kl_spare_take(bytes);
+    return p ? p : malloc(kl_spare_room(bytes));
+}
+static void *block_new_clear(size_t n, size_t bytes) {
+    size_t all;
+    if (__builtin_mul_overflow(n, bytes, &all)) return NULL;
+    void *p = kl_spare_take(all);
+    return p ? memset(p, 0, all) : calloc(1, kl_spare_room(all));
+}
+static void block_free(void *p) {
+    if (p && !kl_spare_give(p)) free(p);
+}
+#endif
+
 void *kl_malloc(size_t bytes) {
 #ifdef KL_TEST_HOOKS
     if (kl_alloc_should_fail()) return NULL;
 #endif
-    return counted(malloc(bytes ? bytes : 1));
+    return counted(block_new(bytes));
 }
 
 void *kl_calloc(size_t n, size_t bytes) {
 #ifdef KL_TEST_HOOKS
     if (kl_alloc_should_fail()) return NULL;
 #endif
-    return counted(calloc(n ? n : 1, bytes ? bytes : 1));
+    return counted(block_new_clear(n, bytes));
 }
 
 void *kl_realloc(void *p, size_t bytes) {
@@ -148,9 +184,10 @@ char *kl_strdup(const char *s) {
 
 void kl_free(void *p) {
     uncounted(p);
-    free(p);
+    block_free(p);
 }
 
 void kl_heap_trim(void) {
+    kl_spare_drop();
     kl_heap_give_back();
 }
