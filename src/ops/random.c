@@ -221,7 +221,8 @@ static int uniform(struct kl_array **out, struct kl_array *low, struct kl_array 
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array *range = kl_term2(&t, kl_subtract, high, low);
     struct kl_array *x = KL_TERM(&t, bits(&t.made, shape->ndim, shape->dims, 4, key, s, err));
-    x = kl_term_by(&t, kl_divide, kl_term_cast(&t, x, KL_F32), (double)UINT32_MAX);
+    /* MLX divides by 2^32 - 1, which is 2^32 in float32: this has the same bits. */
+    x = kl_term_by(&t, kl_multiply, kl_term_cast(&t, x, KL_F32), 0x1p-32);
     x = kl_term_by(&t, kl_minimum, kl_term_cast(&t, x, dtype), below_one(dtype));
     x = kl_term2(&t, kl_add, kl_term2(&t, kl_multiply, range, x), low);
     return kl_terms_end(&t, x, out);
