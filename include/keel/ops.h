@@ -23,6 +23,13 @@ KEEL_API int keel_cbrt(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* sin(pi a) / (pi a), as numpy.sinc: 1 at 0, 0 at infinity, and exactly 0 at the other whole
  * numbers. Does not take complex64. The error is at most 1 ulp in float32 on the CPU. */
 KEEL_API int keel_sinc(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* sqrt(a^2 + b^2), as numpy.hypot: no square overflows or underflows on the way, and with an
+ * infinite operand the result is infinity, also next to NaN. a and b broadcast to one shape, which
+ * the result has, and are promoted to a common dtype; integers and bool are computed in float32.
+ * Does not take complex64 (KEEL_EDTYPE); KEEL_ESHAPE: the shapes do not broadcast. The error is at
+ * most 1 ulp in float32 on the CPU. The gradient is a / r for a and b / r for b, where r is the
+ * result, and 0 where r is 0. */
+KEEL_API int keel_hypot(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 /* a * sigmoid(a) * b in one pass, the gate of SwiGLU layers (Shazeer, "GLU Variants Improve
  * Transformer", 2020). a and b broadcast to one shape, which the result has, and are promoted to a
  * common dtype; integers and bool are computed in float32. 16-bit floats are computed in float32

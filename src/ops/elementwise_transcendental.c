@@ -199,6 +199,15 @@ struct kl_array *kl_arctan2_rule(struct kl_terms *t, int which, struct kl_array 
     return times(t, g, kl_term2(t, kl_divide, part, size));
 }
 
+/* x / y for x; 0 where both operands are 0. */
+struct kl_array *kl_hypot_rule(struct kl_terms *t, int which, struct kl_array *g,
+                               struct kl_array *const *in, struct kl_array *y) {
+    if (t->rc) return NULL;
+    struct kl_array *one = kl_term_number(t, 1, (enum kl_dtype)y->t.dtype);
+    struct kl_array *size = kl_term_where(t, kl_term_by(t, kl_equal, y, 0), one, y);
+    return times(t, g, kl_term2(t, kl_divide, in[which], size));
+}
+
 /* The derivatives are b a^(b - 1), which is 0 where b is 0 and the power is no number, and
  * y log a, which is 0 where y is 0. Where b is 0 and b a^(b - 1) is a number it stays, because its
  * derivative with respect to b is not 0. */

@@ -1987,6 +1987,23 @@ def hanning(M: int, *, stream: StreamOrDevice = None) -> array:
         array([0, 0.5, 1], dtype=float32)
     """
 
+def hypot(
+    a: scalar | array, b: scalar | array, /, *, stream: StreamOrDevice = None
+) -> array:
+    """The length sqrt(a ** 2 + b ** 2), as numpy.hypot: no square overflows on the way.
+
+    a and b are arrays or scalars; their shapes broadcast, and their dtypes are promoted to a
+    common one, which the result has. A Python scalar adapts to the dtype of the array. Integers
+    and bools are computed in float32. MLX has no such function.
+
+    Raises: ValueError for complex64, for shapes that do not broadcast, and for operands that
+    are neither arrays nor numbers.
+
+    Example:
+        >>> mx.hypot(mx.array([3.0, 0.0]), mx.array([4.0, -2.0]))
+        array([5, 2], dtype=float32)
+    """
+
 def identity(
     n: int, dtype: Dtype | None = float32, *, stream: StreamOrDevice = None
 ) -> array:

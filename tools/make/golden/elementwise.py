@@ -229,4 +229,11 @@ for name, fn in KEEL.items():
     for d in FLOATS:
         a = reals(d, [1e-3, 0.25, 27.0, 1 / 3, 1234.5, 7.0, 7.5])
         t.add(f"{name} {d}", f".unary = kl_{name}", [a], Arr(fn(exact(a, d)), d), (1 if d in ("float16", "bfloat16") else 2) * EPS[d])
+restart(43)
+for d in ["bool"] + INTS:
+    a, b = sample(d, (3, 4)), sample(d, (3, 4))
+    t.add(f"hypot {d}", ".binary = kl_hypot", [a, b], Arr(np.hypot(exact(a, "float32"), exact(b, "float32")), "float32"), 2 * EPS["float32"])
+for d in FLOATS:
+    for a, b in (pairs(d), (reals(d), Arr(reals(d).v[::-1], d)), (reals(d), reals(d))):
+        t.add(f"hypot {d}", ".binary = kl_hypot", [a, b], Arr(np.hypot(exact(a, d), exact(b, d)), d), (1 if d in ("float16", "bfloat16") else 2) * EPS[d])
 t.write()

@@ -45,6 +45,23 @@ static inline float silu_mul_of_f32(float a, float b) {
     return (float)((a > 0 ? x : x * e) / (1 + e)) * b;
 }
 
+/* In double no square of a float32 overflows or is denormal. An infinite operand counts more than a
+ * NaN. */
+static inline float hypot_of_f32(float a, float b) {
+    double x = (double)a, y = (double)b;
+    float r = (float)sqrt(x * x + y * y);
+    return fabsf(a) == INFINITY || fabsf(b) == INFINITY ? INFINITY : r;
+}
+/* Large and small operands are multiplied by a power of two, so that no square leaves the range. */
+static inline double hypot_of_f64(double a, double b) {
+    double x = fabs(a), y = fabs(b), top = x > y ? x : y, low = x > y ? y : x;
+    double by = top > 0x1p500 ? 0x1p-600 : top < 0x1p-500 ? 0x1p600 : 1;
+    double back = top > 0x1p500 ? 0x1p600 : top < 0x1p-500 ? 0x1p-600 : 1;
+    top *= by, low *= by;
+    double r = sqrt(top * top + low * low) * back;
+    return x == (double)INFINITY || y == (double)INFINITY ? (double)INFINITY : r;
+}
+
 /* ---- circular functions of float32. Arguments from KL_CIRCLE_MAX on go to the C library's
  * functions of float64: its float32 ones have errors up to 1.5 ulp ---- */
 enum { RUN = 512 };
@@ -119,6 +136,8 @@ KL_MATH_MAP(sigmoid_f32, sigmoid_f32_runs, kl_sigmoid_f32)
 
 KL_MATH_MAP_2(arctan2_f32, arctan2_f32_runs, kl_atan2_f32)
 KL_MATH_MAP_2(logaddexp_f32, logaddexp_f32_runs, logaddexp_of_f32)
+KL_MATH_MAP_2(hypot_f32, hypot_f32_runs, hypot_of_f32)
+KL_MAP_2(hypot_f64, double, hypot_of_f64)
 KL_MATH_MAP_2(silu_mul_f32, silu_mul_f32_runs, silu_mul_of_f32)
 
 #define REALS(f) [KL_F32] = f##_f32, [KL_F64] = f##_f64
@@ -145,6 +164,7 @@ static kl_map_fn *const maps[][KL_N_DTYPES] = {
     [KL_OP_SIGMOID] = {[KL_F32] = sigmoid_f32},
     [KL_OP_ARCTAN2] = {[KL_F32] = arctan2_f32},
     [KL_OP_LOGADDEXP] = {[KL_F32] = logaddexp_f32},
+    [KL_OP_HYPOT] = {REALS(hypot)},
     [KL_OP_SILU_MUL] = {[KL_F32] = silu_mul_f32},
 };
 
