@@ -56,7 +56,7 @@ struct sim_program {
     struct sim_kernel kernels[64];
     struct sim_builtin builtins[16];
     int n_kernels, n_builtins;
-    pthread_mutex_t mu; /* held by the thread that runs a group of it */
+    pthread_mutex_t *mu; /* held by the thread that runs a group of it; of its library */
 };
 /* NULL: the source does not compile; *log, malloc'd, says why. */
 struct sim_program *sim_compile(const char *source, char **log);

@@ -230,6 +230,26 @@ static bool find_symbols(struct sim_program *p, void *library) {
     return true;
 }
 
+/* Programs of one source have one library, whose variables say which work-item runs: only one of
+ * them may run at a time. */
+static pthread_mutex_t *lock_of(void *library) {
+    static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+    static struct lock {
+        void *library;
+        pthread_mutex_t mu;
+        struct lock *next;
+    } * locks;
+    pthread_mutex_lock(&mu);
+    struct lock *l = locks;
+    while (l && l->library != library) l = l->next;
+    if (!l && (l = malloc(sizeof *l))) {
+        *l = (struct lock){library, PTHREAD_MUTEX_INITIALIZER, locks};
+        locks = l;
+    }
+    pthread_mutex_unlock(&mu);
+    return l ? &l->mu : NULL;
+}
+
 struct sim_program *sim_compile(const char *source, char **log) {
     static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
     static unsigned serial;
@@ -256,7 +276,6 @@ struct sim_program *sim_compile(const char *source, char **log) {
              __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED));
     snprintf(path, sizeof path, "%s.so", base);
     struct sim_program *p = calloc(1, sizeof *p);
-    pthread_mutex_init(&p->mu, NULL);
     *log = NULL;
     pthread_mutex_lock(&mu);
     bool well = is_whole(base) || make(base, temporary, source, log);
@@ -280,7 +299,8 @@ struct sim_program *sim_compile(const char *source, char **log) {
     }
     free(text);
     free(symbols);
-    if (library) return p;
+    p->mu = library ? lock_of(library) : NULL;
+    if (p->mu) return p;
     free(p);
     return NULL;
 }

@@ -366,7 +366,7 @@ int sim_run(const struct sim_launch *l, const char **why) {
     r.running = -1;
     r.layout += 2;
     r.shared = l->shared_bytes ? aligned_alloc(16, l->shared_bytes) : NULL;
-    pthread_mutex_lock(&l->program->mu);
+    pthread_mutex_lock(l->program->mu);
     for (r.group.depth = 0; r.group.depth < g->depth && !r.code; r.group.depth++)
         for (r.group.height = 0; r.group.height < g->height && !r.code; r.group.height++)
             for (r.group.width = 0; r.group.width < g->width && !r.code; r.group.width++) {
@@ -374,7 +374,7 @@ int sim_run(const struct sim_launch *l, const char **why) {
                 r.steps = STEPS;
                 run_group();
             }
-    pthread_mutex_unlock(&l->program->mu);
+    pthread_mutex_unlock(l->program->mu);
     free(r.shared);
     *why = r.why;
     return r.code;
