@@ -1,4 +1,4 @@
-/* rope.h - the angles of ROPE, for its two files. Only they include it. */
+/* rope.h - the angles of ROPE, for its two files. Only they include it, and a test. */
 #pragma once
 #include "backend/gpu/lower/lower.h"
 #include "base/op/op_params.h"

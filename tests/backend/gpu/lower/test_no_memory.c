@@ -2,6 +2,7 @@
  * encoded, takes no memory itself, and refuses to run without. */
 #include "lower_support.h"
 
+#include "backend/gpu/lower/rope.h"
 #include "ops/build/params.h"
 
 /* Runs an operation on inputs of these shapes. The parameters must lead to a way that needs
@@ -86,7 +87,8 @@ static void rows(void **state) {
     check(KL_OP_SOFTMAX, &softmax, &row, 1, row);
     const struct kl_rope_params rope = {8, false, false, 10000, 1};
     /* A few rows have their angles as an argument instead. */
-    const struct input x[] = {{KL_F32, DENSE, 3, {1, 3000, 8}}, {KL_I32, DENSE, 0, {0}}};
+    const struct input x[] = {{KL_F32, DENSE, 3, {1, KL_ROPE_FEW / 8 + 1, 8}},
+                              {KL_I32, DENSE, 0, {0}}};
     check(KL_OP_ROPE, &rope, x, 2, x[0]);
 }
 
