@@ -107,6 +107,10 @@ struct kl_queue {
     struct kl_queue *next;                     /* next queue of the device; guarded by dev->mu */
 };
 
+/* The settlement thread runs, waits for a first command buffer, looks again in a while, or is in
+ * the slot wait_any. */
+enum kl_settler { KL_SETTLER_RUNS, KL_SETTLER_RESTS, KL_SETTLER_DOZES, KL_SETTLER_LISTENS };
+
 struct kl_gpu_device {
     struct kl_backend backend; /* first: the backend is the device */
     struct kl_memory memory;
@@ -118,7 +122,10 @@ struct kl_gpu_device {
     bool watched;
     _Atomic(bool) thread_started; /* written under mu */
     int n_unsettled;              /* command buffers handed over; guarded by mu */
-    /* Wakes the settlement thread: n_unsettled has become positive. */
+    uint64_t n_settled;           /* since the device was opened; guarded by mu */
+    enum kl_settler settler;      /* guarded by mu */
+    /* Wakes the settlement thread: n_unsettled has become positive, or somebody sleeps until a
+     * value is there. */
     pthread_cond_t work;
     struct kl_error *_Atomic lost; /* set once, then held for ever */
     _Atomic(int) n_cbs;            /* number of command buffers that exist; for tests */
@@ -208,6 +215,11 @@ void kl_gpu_unshare(struct kl_memory *m, struct kl_block *b);
 /* ---- settle.c ---- */
 void kl_gpu_settle(struct kl_gpu_device *dev);
 void kl_gpu_poll(struct kl_backend *b, struct kl_queue *q);
+/* The slot `awaited` of the timelines of the device. */
+void kl_gpu_awaited(struct kl_timeline *t);
+/* After something was handed over, or a thread stopped to watch, with mu held. true: the caller
+ * must call the slot `wake`, without the lock. */
+bool kl_gpu_settler_told(struct kl_gpu_device *dev);
 bool kl_gpu_watch(struct kl_backend *b, struct kl_timeline *t, uint64_t ticket);
 /* Starts the settlement thread when it is not running; KL_ENOMEM. */
 int kl_gpu_settlement_start(struct kl_gpu_device *dev, struct kl_error **err);

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/op/index.h"
 #include "base/op/validate.h"
+#include "base/platform/clock.h"
 #include "base/value/failures.h"
 
 /* ---- one operation ---- */
@@ -179,6 +180,7 @@ static bool settle_cb(struct kl_gpu_device *dev, struct kl_command_buffer *cb) {
     if (!q->head) q->tail = NULL;
     cb->next = NULL;
     dev->n_unsettled--;
+    dev->n_settled++;
     kl_mutex_unlock(&dev->mu);
     return true;
 }
@@ -305,12 +307,11 @@ bool kl_gpu_watch(struct kl_backend *b, struct kl_timeline *t, uint64_t ticket) 
     } while (!done && now_ns() < until);
     kl_mutex_lock(&dev->mu);
     dev->watched = false;
-    bool more = dev->n_unsettled > 0;
-    if (more) pthread_cond_signal(&dev->work);
-    kl_mutex_unlock(&dev->mu);
     /* The settlement thread may be waiting for older command buffers alone: it was not told of what
      * was handed over meanwhile. */
-    if (more) dev->driver->ops->wake(dev->driver);
+    const bool listens = dev->n_unsettled > 0 && kl_gpu_settler_told(dev);
+    kl_mutex_unlock(&dev->mu);
+    if (listens) dev->driver->ops->wake(dev->driver);
     return done;
 }
 
@@ -319,8 +320,51 @@ bool kl_gpu_watch(struct kl_backend *b, struct kl_timeline *t, uint64_t ticket) 
 enum {
     /* Streams beyond this number are settled by threads that wait or submit, and whenever the
      * others are. */
-    MAX_EVENTS = 1024
+    MAX_EVENTS = 1024,
+    DOZE_NS = 1000 * 1000
 };
+
+bool kl_gpu_settler_told(struct kl_gpu_device *dev) {
+    kl_assert(kl_mutex_held(&dev->mu));
+    if (dev->settler == KL_SETTLER_RESTS && !dev->watched) pthread_cond_signal(&dev->work);
+    return dev->settler == KL_SETTLER_LISTENS;
+}
+
+void kl_gpu_awaited(struct kl_timeline *t) {
+    struct kl_gpu_device *dev = ((struct kl_queue *)t->queue)->dev;
+    kl_mutex_lock(&dev->mu);
+    if (dev->settler == KL_SETTLER_DOZES) pthread_cond_signal(&dev->work);
+    kl_mutex_unlock(&dev->mu);
+}
+
+static bool is_awaited(const struct kl_gpu_device *dev) {
+    for (const struct kl_queue *q = dev->queues; q; q = q->next)
+        if (kl_timeline_is_awaited(q->timeline)) return true;
+    return false;
+}
+
+/* Waits until something is handed over. While nobody sleeps until a value is there, the threads
+ * that submit and watch settle enough, and to be told by the driver costs it calls and them a lock:
+ * then this looks again after a while. Returns whether something was settled meanwhile. */
+static bool rest_and_doze(struct kl_gpu_device *dev) {
+    kl_mutex_lock(&dev->mu);
+    dev->settler = KL_SETTLER_RESTS;
+    while (dev->n_unsettled == 0 || dev->watched) kl_cond_wait(&dev->work, &dev->mu);
+    const uint64_t before = dev->n_settled;
+    const bool dozes = dev->driver->apart && !is_awaited(dev);
+    if (dozes) {
+        dev->settler = KL_SETTLER_DOZES;
+        (void)kl_cond_wait_until(&dev->work, &dev->mu, kl_clock_ns() + DOZE_NS);
+    }
+    dev->settler = KL_SETTLER_RUNS;
+    kl_mutex_unlock(&dev->mu);
+    if (!dozes) return false;
+    kl_gpu_settle(dev);
+    kl_mutex_lock(&dev->mu);
+    const bool news = dev->n_settled != before;
+    kl_mutex_unlock(&dev->mu);
+    return news;
+}
 
 static void settlement_thread(void *arg) {
     struct kl_gpu_device *dev = arg;
@@ -328,8 +372,9 @@ static void settlement_thread(void *arg) {
         struct kl_command_buffer *held[MAX_EVENTS];
         void *events[MAX_EVENTS];
         int n = 0;
+        if (rest_and_doze(dev)) continue;
         kl_mutex_lock(&dev->mu);
-        while (dev->n_unsettled == 0 || dev->watched) kl_cond_wait(&dev->work, &dev->mu);
+        dev->settler = KL_SETTLER_LISTENS;
         for (struct kl_queue *q = dev->queues; q && n < MAX_EVENTS; q = q->next) {
             struct kl_command_buffer *cb = q->head;
             while (cb && cb->complete) cb = cb->next;
@@ -340,6 +385,9 @@ static void settlement_thread(void *arg) {
         }
         kl_mutex_unlock(&dev->mu);
         dev->driver->ops->wait_any(dev->driver, events, n);
+        kl_mutex_lock(&dev->mu);
+        dev->settler = KL_SETTLER_RUNS;
+        kl_mutex_unlock(&dev->mu);
         kl_gpu_settle(dev);
         for (int i = 0; i < n; i++) kl_command_buffer_release(held[i]);
     }
@@ -413,7 +461,8 @@ void kl_gpu_forked(struct kl_backend *b) {
     dev->n_unsettled = 0;
     dev->settling = dev->settle_again = dev->watched = false;
     atomic_store(&dev->thread_started, false);
-    pthread_cond_init(&dev->work, NULL);
+    dev->settler = KL_SETTLER_RUNS;
+    kl_cond_init_clock(&dev->work);
     if (used) atomic_store(&dev->forked, true);
     kl_driver_forked(dev->driver);
 }

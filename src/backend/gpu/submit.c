@@ -5,6 +5,7 @@
 #include "backend/gpu/gpu_internal.h"
 #include "base/alloc.h"
 #include "base/fork_locks.h"
+#include "base/platform/clock.h"
 
 enum { FEW_WAITS = 16 };
 
@@ -64,13 +65,13 @@ void kl_gpu_hand_over(struct kl_command_buffer *cb) {
     atomic_store(&q->handing, NULL);
     dev->n_unsettled++;
     bool watched = dev->watched;
-    if (!watched) pthread_cond_signal(&dev->work);
+    const bool listens = kl_gpu_settler_told(dev);
     /* Another thread may settle and free cb as soon as the lock is released. */
     uint64_t ticket = cb->last_ticket;
     kl_mutex_unlock(&dev->mu);
     kl_timeline_publish(q->timeline->handed, ticket);
     if (watched && !rc) return; /* the thread that watches settles */
-    dev->driver->ops->wake(dev->driver);
+    if (listens) dev->driver->ops->wake(dev->driver);
     kl_gpu_settle(dev);
 }
 
@@ -131,6 +132,7 @@ static int queue_new(struct kl_backend *b, struct kl_timeline *t, struct kl_queu
         return rc;
     }
     t->queue = q;
+    t->awaited = kl_gpu_awaited;
     kl_mutex_lock(&dev->mu);
     q->next = dev->queues;
     dev->queues = q;
@@ -209,7 +211,7 @@ struct kl_backend *kl_gpu_backend_new(struct kl_driver *driver, int index, struc
     }
     dev->driver = driver;
     kl_mutex_init(&dev->mu);
-    pthread_cond_init(&dev->work, NULL);
+    kl_cond_init_clock(&dev->work);
     dev->memory = (struct kl_memory){.name = driver->name,
                                      .raw_alloc = mem_alloc,
                                      .raw_free = mem_free,

@@ -27,6 +27,7 @@ void kl_timeline_init(struct kl_timeline *t) {
     t->handed = NULL;
     t->owner = NULL;
     t->queue = NULL;
+    t->awaited = NULL;
     t->stream_index = -1;
     t->is_device = false;
 }
@@ -73,7 +74,10 @@ bool kl_timeline_register(struct kl_timeline *t, struct kl_waiter *w) {
         kl_list_push(&t->waiters, &w->link);
     else if (kl_list_empty(&t->waiters))
         atomic_fetch_and_explicit(&t->word, ~(uint64_t)1, memory_order_seq_cst);
+    void (*const awaited)(struct kl_timeline *) = wait ? t->awaited : NULL;
     kl_mutex_unlock(t->mu);
+    /* w may be gone, but timelines live for ever. */
+    if (awaited) awaited(t);
     return wait;
 }
 

@@ -16,8 +16,10 @@ struct kl_timeline {
     struct kl_list waiters; /* of kl_waiter.link, in any order; guarded by mu */
     /* counts the work handed to a device; NULL for the CPU; fixed at creation */
     struct kl_timeline *handed;
-    void *owner;          /* the kl_stream; fixed at creation */
-    void *queue;          /* the backend's kl_queue, or NULL; fixed at creation */
+    void *owner; /* the kl_stream; fixed at creation */
+    void *queue; /* the backend's kl_queue, or NULL; fixed at creation */
+    /* Called after a waiter was registered, with no lock held; or NULL. Fixed at creation. */
+    void (*awaited)(struct kl_timeline *t);
     int64_t stream_index; /* for messages; fixed at creation */
     bool is_device;       /* a use may outlive the ownership of the buffer; fixed at creation */
 };
@@ -35,6 +37,10 @@ void kl_timelines_fork_lock(bool lock);
 void kl_timeline_deinit(struct kl_timeline *t);
 static inline uint64_t kl_timeline_done(const struct kl_timeline *t) {
     return atomic_load_explicit(&t->word, memory_order_acquire) >> 1;
+}
+/* Whether somebody is registered who sleeps until the work is done. */
+static inline bool kl_timeline_is_awaited(const struct kl_timeline *t) {
+    return atomic_load_explicit(&t->word, memory_order_seq_cst) & 1;
 }
 /* Sets done to ticket (not less than done is now) and wakes the waiters whose ticket is done. */
 void kl_timeline_publish(struct kl_timeline *t, uint64_t ticket);
