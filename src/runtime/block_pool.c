@@ -32,7 +32,9 @@ static const size_t keep_at_ease = (size_t)32 << 20;
 
 /* A pool is divided into shards, so that threads on independent work do not wait for one lock. A
  * thread puts free blocks into its own shard. It looks into the others only when its own has no
- * block that fits. */
+ * block that fits. The pool of a device has one shard: another thread of the pool may encode the
+ * next step of a program, and the addresses of that step should be those of the one before, since
+ * a remembered graph is then launched as it is (cuda_chain.c). */
 enum { SHARDS = 4 };
 struct shard {
     struct kl_mutex mu;           /* leaf */
@@ -48,6 +50,7 @@ struct pool {
 static struct shard *shard_at(struct pool *p, int k) { /* k = 0: the shard of this thread */
     static _Atomic(unsigned) next;
     static __thread unsigned mine; /* number of this thread's shard plus one; 0: not chosen yet */
+    if (!p->memory->is_host) return &p->shards[k];
     if (!mine) mine = atomic_fetch_add(&next, 1) % SHARDS + 1;
     return &p->shards[(mine - 1 + (unsigned)k) % SHARDS];
 }

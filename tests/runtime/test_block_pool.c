@@ -443,6 +443,33 @@ static void too_many_memories(void **state) {
     assert_true(n > 0 && n < 64);
 }
 
+static struct kl_memory of_device = {
+    .name = "device", .raw_alloc = raw_alloc, .raw_free = raw_free};
+
+static void *give_to_device(void *b) {
+    of_device.give_back(&of_device, b);
+    return NULL;
+}
+
+/* Which thread gives a block of a device back, and which one takes one, makes no difference: the
+ * addresses of a step of a program are those of the step before. */
+static void a_device_gives_the_newest_to_any_thread(void **state) {
+    struct kl_block *b[2];
+    pthread_t t;
+    assert_int_equal(kl_pool_attach(&of_device, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(kl_block_alloc(&of_device, 1000, NULL, &b[i], NULL), 0);
+    give_to_device(b[0]);
+    assert_int_equal(pthread_create(&t, NULL, give_to_device, b[1]), 0);
+    pthread_join(t, NULL);
+    for (int i = 1; i >= 0; i--) {
+        struct kl_block *again = NULL;
+        assert_int_equal(kl_block_alloc(&of_device, 1000, NULL, &again, NULL), 0);
+        assert_ptr_equal(again, b[i]);
+    }
+    for (int i = 0; i < 2; i++) give_to_device(b[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(counts_are_exact, start_empty),
@@ -465,6 +492,7 @@ int main(void) {
         cmocka_unit_test_setup(what_is_in_flight_stays_however_old, start_empty),
         cmocka_unit_test_setup(the_memory_limit_counts_what_is_kept, start_empty),
         cmocka_unit_test_setup(several_threads, start_empty),
+        cmocka_unit_test_setup(a_device_gives_the_newest_to_any_thread, start_empty),
         cmocka_unit_test_setup(too_many_memories, start_empty),
     };
     return cmocka_run_group_tests(tests, attach, NULL);
