@@ -533,7 +533,7 @@ static int ask(struct kl_emit *e, const struct task *t, const struct kl_cuda_con
 int kl_cuda_dnn(struct kl_emit *e, const struct kl_command *c) {
     struct kl_cuda *d = kl_cuda_of(e->driver);
     struct task t;
-    if (!describe(&t, c)) return 0;
+    if (!describe(&t, c) || kl_convolution_folds(c)) return 0;
     const struct kl_dnn_api *api = kl_dnn_api(NULL);
     if (!api) return 0;
     struct kl_cuda_convolution *k = NULL;

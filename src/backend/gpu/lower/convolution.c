@@ -1,7 +1,9 @@
 /* convolution.c - CONVOLUTION: products in tiles whose left operand is read from the input as
  * it is needed, or the kernel for groups of one channel. Long sums of few outputs, as in gradients
  * of weights, are cut into segments. With many positions, parts of the left operand, of 64 MB at
- * most, are written out and multiplied as matrices, which drivers do best. */
+ * most, are written out and multiplied as matrices, which drivers do best. Where the input has
+ * zeros between its elements and there are few outputs, as in gradients of images, the products of
+ * each element with all of the kernel are written out, and added up where they belong. */
 #include "backend/gpu/lower/axes.h"
 #include "backend/gpu/lower/kernels.h"
 #include "base/number/dtype.h"
@@ -18,6 +20,7 @@ enum {
     VEC_BYTES = 16,
     UNFOLDED_BYTES = 64 << 20,
     LEAST_UNFOLDED = 4096, /* positions, below which tiles are as fast */
+    MOST_FOLDED = 15,      /* outputs; with more, other kernels are as fast */
     STRIP = 4,             /* convolution.kl has the same numbers */
     MOST_WEIGHTS = 1024 * VEC_BYTES,
     MOST_ACROSS = 32, /* vectors of channels in a group */
@@ -27,6 +30,13 @@ enum {
     SWEEP_TURNS = 2,
     MOST_IN_REGISTERS = 64, /* weights of a work-item */
 };
+
+/* Elements of x, with fewer of which nothing is folded, and bytes of products at a time. */
+#ifdef KL_TEST_HOOKS
+enum { LEAST_FOLDED = 8, FOLDED_BYTES = 4 << 10 };
+#else
+enum { LEAST_FOLDED = LEAST_UNFOLDED, FOLDED_BYTES = UNFOLDED_BYTES };
+#endif
 
 const struct kl_family kl_family_convolution = {
     .name = "convolution",
@@ -228,6 +238,91 @@ static int by_matrices(struct kl_emit *e, const struct kl_command *c, const stru
     return KL_OK;
 }
 
+/* ---- as products that are folded ---- */
+
+struct fold { /* convolution.kl has the same */
+    int64_t width;
+    int32_t dilation[3], every[3]; /* of the input; elements of the kernel that meet no zeros */
+};
+
+bool kl_convolution_folds(const struct kl_command *c) {
+    const struct kl_convolution_params *p = c->params;
+    const struct kl_arg *x = &c->args[0], *w = &c->args[1], *out = &c->args[2];
+    const int last = x->ndim - 1, outputs = w->dims[0];
+    int64_t step = 1, each = outputs, positions = 1;
+    for (int i = 0; i < p->ndim; i++) {
+        step *= p->input_dilation[i];
+        each *= w->dims[1 + i];
+        positions *= x->dims[1 + i];
+    }
+    /* 16-bit floats would be rounded before they are added up. */
+    return step > 1 && p->groups == 1 && (out->dtype == KL_F32 || out->dtype == KL_F64) &&
+           outputs <= MOST_FOLDED && x->dims[last] > 0 && (x->layout & KL_ROW_CONTIGUOUS) &&
+           positions * x->dims[0] >= LEAST_FOLDED &&
+           positions * (each + VEC_BYTES) * (int64_t)kl_dtype_size(out->dtype) <=
+               4 * (int64_t)UNFOLDED_BYTES;
+}
+
+/* The products of some images are a matrix: rows are elements of x, columns those of the kernel and
+ * in each of them the outputs. */
+static int by_folding(struct kl_emit *e, const struct kl_command *c, const struct conv *v,
+                      const struct kl_conv_axis *axes, const void *w) {
+    const struct kl_arg *x = &c->args[0], *out = &c->args[2];
+    const size_t item = kl_dtype_size(out->dtype);
+    const int64_t wide = VEC_BYTES / (int64_t)item, taps = (int64_t)v->k[0] * v->k[1] * v->k[2],
+                  width = kl_groups_for(taps * v->cout, wide) * wide,
+                  in = (int64_t)v->in[0] * v->in[1] * v->in[2],
+                  made = (int64_t)v->out[0] * v->out[1] * v->out[2] * v->cout,
+                  fit = FOLDED_BYTES / (in * width * (int64_t)item),
+                  images = fit < 1            ? 1
+                           : fit < x->dims[0] ? fit
+                                              : x->dims[0];
+    const int dims[] = {v->k[0], v->k[1], v->k[2], v->cout, v->cin};
+    const int64_t from[] = {v->w_at[0], v->w_at[1], v->w_at[2], v->w_o, v->w_c},
+                  to[] = {(int64_t)v->k[1] * v->k[2] * v->cout * v->cin,
+                          (int64_t)v->k[2] * v->cout * v->cin, (int64_t)v->cout * v->cin, v->cin,
+                          1};
+    const int values[] = {out->dtype, 1, x->ndim - 2, 1, 0, 0, 0};
+    const uint32_t local = kl_local_size(e, WANT_LOCAL);
+    struct fold f = {.width = width};
+    struct conv sent = *v;
+    void *matrix = NULL, *products = NULL;
+    for (int i = 0; i < KL_MAX_SPATIAL; i++) {
+        const int64_t d = axes[i].input_dilation;
+        f.dilation[i] = (int32_t)d;
+        f.every[i] = (int32_t)(d / kl_common_divisor(axes[i].dilation, d));
+    }
+    KL_TRY(kl_emit_workspace(e, (size_t)(width * v->cin) * item, &matrix));
+    KL_TRY(kl_emit_workspace(e, (size_t)(images * in * width) * item, &products));
+    if (taps * v->cout < width) KL_TRY(kl_emit_fill(e, matrix, item, width * v->cin, 0));
+    KL_TRY(kl_emit_copy(e, item, 5, dims, matrix, to, w, from));
+    for (int64_t first = 0; first < x->dims[0]; first += images) {
+        const int64_t n = images < x->dims[0] - first ? images : x->dims[0] - first;
+        const int of_x[] = {(int)(n * in), v->cin}, of_w[] = {v->cin, (int)width},
+                  of_out[] = {(int)(n * in), (int)width};
+        const int64_t by_rows[] = {v->cin, 1}, by_columns[] = {1, v->cin}, dense[] = {width, 1};
+        struct kl_arg operands[] = {matrix_of((char *)x->data + first * in * v->cin * (int64_t)item,
+                                              out->dtype, of_x, by_rows),
+                                    matrix_of(matrix, out->dtype, of_w, by_columns),
+                                    matrix_of(products, out->dtype, of_out, dense)};
+        struct kl_command product = *c;
+        product.op = KL_OP_MATMUL;
+        product.params = NULL;
+        product.params_bytes = 0;
+        product.n_in = 2;
+        product.args = operands;
+        KL_TRY(kl_emit_command(e, &product));
+        int64_t elements = n * made;
+        struct kl_karg args[] = {
+            KL_KARG_PTR(products, item),
+            KL_KARG_PTR((char *)out->data + first * made * (int64_t)item, item), KL_KARG(elements),
+            KL_KARG(f), KL_KARG(sent)};
+        KL_TRY(kl_emit(e, &kl_family_convolution, values, "fold", kl_groups_for(elements, local),
+                       local, args, 5));
+    }
+    return KL_OK;
+}
+
 /* ---- groups of one channel ---- */
 
 /* Vectors of channels, by which groups of work-items share them out: as many as leave few
@@ -373,6 +468,12 @@ static int in_phases(struct kl_emit *e, const struct kl_command *c) {
     struct kl_conv_axis axes[KL_MAX_SPATIAL], some[KL_MAX_SPATIAL];
     int64_t phases[KL_MAX_SPATIAL], n = 1;
     take_axes(axes, c);
+    if (kl_convolution_folds(c)) {
+        int64_t w_first;
+        struct conv v;
+        describe(&v, c, axes, &w_first);
+        return by_folding(e, c, &v, axes, (const char *)c->args[1].data + w_first * (int64_t)item);
+    }
     for (int i = 0; i < KL_MAX_SPATIAL; i++) n *= phases[i] = kl_conv_phases(&axes[i]);
     for (int64_t at = 0; at < n; at++) {
         int64_t left = at;

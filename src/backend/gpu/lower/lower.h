@@ -187,6 +187,9 @@ int kl_test_rotations(void);
 /* Whether c is a product of a vector and rows that the kernel for these takes, which is as fast as
  * any library's. */
 bool kl_matmul_by_rows(const struct kl_command *c);
+/* Whether the convolution c is computed as products that are added up where they belong, which is
+ * faster than a library whose results are always the same bits. */
+bool kl_convolution_folds(const struct kl_command *c);
 
 /* Whether the kernel of c, a norm, reads each element of its input once, at a single place, before
  * it stores anything of the same row. */
