@@ -240,8 +240,8 @@ static int by_matrices(struct kl_emit *e, const struct kl_command *c, const stru
 
 /* ---- as products that are folded ---- */
 
-struct fold { /* convolution.kl has the same */
-    int64_t width;
+struct fold {                      /* convolution.kl has the same */
+    int64_t elements;              /* of the input, in the images at hand */
     int32_t dilation[3], every[3]; /* of the input; elements of the kernel that meet no zeros */
 };
 
@@ -259,24 +259,20 @@ bool kl_convolution_folds(const struct kl_command *c) {
     return step > 1 && p->groups == 1 && (out->dtype == KL_F32 || out->dtype == KL_F64) &&
            outputs <= MOST_FOLDED && x->dims[last] > 0 && (x->layout & KL_ROW_CONTIGUOUS) &&
            positions * x->dims[0] >= LEAST_FOLDED &&
-           positions * (each + VEC_BYTES) * (int64_t)kl_dtype_size(out->dtype) <=
-               4 * (int64_t)UNFOLDED_BYTES;
+           positions * each * (int64_t)kl_dtype_size(out->dtype) <= 4 * (int64_t)UNFOLDED_BYTES;
 }
 
-/* The products of some images are a matrix: rows are elements of x, columns those of the kernel and
- * in each of them the outputs. */
+/* The products of some images are a matrix: rows are elements of the kernel and in each of them the
+ * outputs, columns are elements of x, so that neighbours read neighbours. */
 static int by_folding(struct kl_emit *e, const struct kl_command *c, const struct conv *v,
                       const struct kl_conv_axis *axes, const void *w) {
     const struct kl_arg *x = &c->args[0], *out = &c->args[2];
     const size_t item = kl_dtype_size(out->dtype);
-    const int64_t wide = VEC_BYTES / (int64_t)item, taps = (int64_t)v->k[0] * v->k[1] * v->k[2],
-                  width = kl_groups_for(taps * v->cout, wide) * wide,
+    const int64_t width = (int64_t)v->k[0] * v->k[1] * v->k[2] * v->cout,
                   in = (int64_t)v->in[0] * v->in[1] * v->in[2],
                   made = (int64_t)v->out[0] * v->out[1] * v->out[2] * v->cout,
-                  fit = FOLDED_BYTES / (in * width * (int64_t)item),
-                  images = fit < 1            ? 1
-                           : fit < x->dims[0] ? fit
-                                              : x->dims[0];
+                  fit = FOLDED_BYTES / (in * width * (int64_t)item) + 1,
+                  images = fit < x->dims[0] ? fit : x->dims[0];
     const int dims[] = {v->k[0], v->k[1], v->k[2], v->cout, v->cin};
     const int64_t from[] = {v->w_at[0], v->w_at[1], v->w_at[2], v->w_o, v->w_c},
                   to[] = {(int64_t)v->k[1] * v->k[2] * v->cout * v->cin,
@@ -284,7 +280,7 @@ static int by_folding(struct kl_emit *e, const struct kl_command *c, const struc
                           1};
     const int values[] = {out->dtype, 1, x->ndim - 2, 1, 0, 0, 0};
     const uint32_t local = kl_local_size(e, WANT_LOCAL);
-    struct fold f = {.width = width};
+    struct fold f;
     struct conv sent = *v;
     void *matrix = NULL, *products = NULL;
     for (int i = 0; i < KL_MAX_SPATIAL; i++) {
@@ -294,16 +290,16 @@ static int by_folding(struct kl_emit *e, const struct kl_command *c, const struc
     }
     KL_TRY(kl_emit_workspace(e, (size_t)(width * v->cin) * item, &matrix));
     KL_TRY(kl_emit_workspace(e, (size_t)(images * in * width) * item, &products));
-    if (taps * v->cout < width) KL_TRY(kl_emit_fill(e, matrix, item, width * v->cin, 0));
     KL_TRY(kl_emit_copy(e, item, 5, dims, matrix, to, w, from));
     for (int64_t first = 0; first < x->dims[0]; first += images) {
         const int64_t n = images < x->dims[0] - first ? images : x->dims[0] - first;
-        const int of_x[] = {(int)(n * in), v->cin}, of_w[] = {v->cin, (int)width},
-                  of_out[] = {(int)(n * in), (int)width};
-        const int64_t by_rows[] = {v->cin, 1}, by_columns[] = {1, v->cin}, dense[] = {width, 1};
-        struct kl_arg operands[] = {matrix_of((char *)x->data + first * in * v->cin * (int64_t)item,
-                                              out->dtype, of_x, by_rows),
-                                    matrix_of(matrix, out->dtype, of_w, by_columns),
+        f.elements = n * in;
+        const int columns = (int)f.elements, of_w[] = {(int)width, v->cin},
+                  of_x[] = {v->cin, columns}, of_out[] = {(int)width, columns};
+        const int64_t by_rows[] = {v->cin, 1}, by_columns[] = {1, v->cin}, dense[] = {columns, 1};
+        struct kl_arg operands[] = {matrix_of(matrix, out->dtype, of_w, by_rows),
+                                    matrix_of((char *)x->data + first * in * v->cin * (int64_t)item,
+                                              out->dtype, of_x, by_columns),
                                     matrix_of(products, out->dtype, of_out, dense)};
         struct kl_command product = *c;
         product.op = KL_OP_MATMUL;
@@ -312,13 +308,13 @@ static int by_folding(struct kl_emit *e, const struct kl_command *c, const struc
         product.n_in = 2;
         product.args = operands;
         KL_TRY(kl_emit_command(e, &product));
-        int64_t elements = n * made;
+        int64_t positions = n * made / v->cout;
         struct kl_karg args[] = {
             KL_KARG_PTR(products, item),
-            KL_KARG_PTR((char *)out->data + first * made * (int64_t)item, item), KL_KARG(elements),
+            KL_KARG_PTR((char *)out->data + first * made * (int64_t)item, item), KL_KARG(positions),
             KL_KARG(f), KL_KARG(sent)};
-        KL_TRY(kl_emit(e, &kl_family_convolution, values, "fold", kl_groups_for(elements, local),
-                       local, args, 5));
+        KL_TRY(kl_emit(e, &kl_family_convolution, values, "fold",
+                       kl_groups_for(positions, local) * v->cout, local, args, 5));
     }
     return KL_OK;
 }
