@@ -35,7 +35,7 @@ enum {
 #ifdef KL_TEST_HOOKS
 enum { LEAST_FOLDED = 8, FOLDED_BYTES = 4 << 10 };
 #else
-enum { LEAST_FOLDED = LEAST_UNFOLDED, FOLDED_BYTES = UNFOLDED_BYTES };
+enum { LEAST_FOLDED = LEAST_UNFOLDED, FOLDED_BYTES = UNFOLDED_BYTES / 2 };
 #endif
 
 const struct kl_family kl_family_convolution = {
@@ -240,9 +240,11 @@ static int by_matrices(struct kl_emit *e, const struct kl_command *c, const stru
 
 /* ---- as products that are folded ---- */
 
-struct fold {                      /* convolution.kl has the same */
-    int64_t elements;              /* of the input, in the images at hand */
-    int32_t dilation[3], every[3]; /* of the input; elements of the kernel that meet no zeros */
+struct fold {         /* convolution.kl has the same */
+    int64_t elements; /* of the input, in the images at hand */
+    /* One in `every` elements of the kernel meets no zeros; the next one is `step` elements of the
+     * input further. */
+    int32_t dilation[3], every[3], step[3];
 };
 
 bool kl_convolution_folds(const struct kl_command *c) {
@@ -287,6 +289,7 @@ static int by_folding(struct kl_emit *e, const struct kl_command *c, const struc
         const int64_t d = axes[i].input_dilation;
         f.dilation[i] = (int32_t)d;
         f.every[i] = (int32_t)(d / kl_common_divisor(axes[i].dilation, d));
+        f.step[i] = (int32_t)(f.every[i] * axes[i].dilation / d);
     }
     KL_TRY(kl_emit_workspace(e, (size_t)(width * v->cin) * item, &matrix));
     KL_TRY(kl_emit_workspace(e, (size_t)(images * in * width) * item, &products));
