@@ -1,6 +1,8 @@
 /* api_ops.c - see api_ops.h. */
 #include "api/ops/api_ops.h"
 
+#include "ops/build/build.h"
+
 int kl_api_unary(const char *func, kl_unary_fn *build, mlx_array *res, mlx_array a, mlx_stream s) {
     struct kl_call c = kl_call_begin(func, res);
     struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
@@ -69,5 +71,14 @@ int kl_api_reduce_axes(const char *func, kl_reduce_axes_fn *build, mlx_array *re
     struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
     struct kl_stream *on = kl_in_stream(&c, s);
     if (!c.err) build(&out, in, axes, axes_num, keepdims, on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int kl_api_make(const char *func, enum kl_op_id op, const void *params, size_t params_bytes,
+                mlx_array *res, mlx_array a, mlx_stream s) {
+    struct kl_call c = kl_call_begin(func, res);
+    struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) kl_op_make(&out, op, params, params_bytes, &in, 1, on, &c.err);
     return kl_call_end(&c, res, out);
 }

@@ -31,6 +31,10 @@ int kl_api_reduce_axis(const char *func, kl_reduce_axis_fn *build, mlx_array *re
 int kl_api_reduce_axes(const char *func, kl_reduce_axes_fn *build, mlx_array *res, mlx_array a,
                        const int *axes, size_t axes_num, bool keepdims, mlx_stream s);
 
+/* An operation of one array that kl_op_make makes; KL_PARAMS_OF gives params and params_bytes. */
+int kl_api_make(const char *func, enum kl_op_id op, const void *params, size_t params_bytes,
+                mlx_array *res, mlx_array a, mlx_stream s);
+
 /* API functions that only call a builder of one or two operands. */
 #define KL_API_UNARY(FUNC, BUILD)                                     \
     int FUNC(mlx_array *res, const mlx_array a, const mlx_stream s) { \

@@ -66,6 +66,17 @@ int kl_op_build(const struct kl_build *b, struct kl_array **out, struct kl_error
     return KL_OK;
 }
 
+int kl_op_make(struct kl_array **out, enum kl_op_id op, const void *params, size_t params_bytes,
+               struct kl_array *const *in, int n_in, struct kl_stream *s, struct kl_error **err) {
+    return kl_op_build(&(struct kl_build){.op = op,
+                                          .params = params,
+                                          .params_bytes = params_bytes,
+                                          .in = in,
+                                          .n_in = n_in,
+                                          .s = s},
+                       out, err);
+}
+
 /* ---- checks of parameters ---- */
 
 int kl_build_params(const struct kl_build *b, void *to, size_t bytes, struct kl_error **err) {

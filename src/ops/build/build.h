@@ -34,6 +34,13 @@ typedef int kl_build_fn(const struct kl_build *b, struct kl_array **out, struct 
  * user). KL_EARG: the number of inputs or the parameters are not those of the operation; else the
  * errors of its builder. *out is unchanged on failure. */
 int kl_op_build(const struct kl_build *b, struct kl_array **out, struct kl_error **err);
+/* Makes an operation whose builder is its function in the column `build`: that one takes what a
+ * caller may give (negative axes too), and no header declares another. */
+int kl_op_make(struct kl_array **out, enum kl_op_id op, const void *params, size_t params_bytes,
+               struct kl_array *const *in, int n_in, struct kl_stream *s, struct kl_error **err);
+/* Two arguments, params and params_bytes: the structure `type` of base/op/op_params.h. */
+#define KL_PARAMS_OF(type, ...) \
+    &(const struct kl_##type##_params){__VA_ARGS__}, sizeof(struct kl_##type##_params)
 /* Whether op can be made again: it has a function in the column `build` of base/op/op_list.def. */
 bool kl_op_can_build(enum kl_op_id op);
 

@@ -137,6 +137,17 @@ static void other_extents(void **state) {
     kl_array_release(row);
 }
 
+/* kl_op_make is kl_op_build of its arguments. */
+static void made_of_arguments(void **state) {
+    struct kl_array *x = F32(SHAPE(2, 2), 0, 0, 5, 5), *out;
+    EXPECT_OK(kl_op_make(&out, KL_OP_SOFTMAX, KL_PARAMS_OF(softmax, 1, 1), &x, 1, cpu(), &err));
+    EXPECT_F32(out, SHAPE(2, 2), 0.5f, 0.5f, 0.5f, 0.5f);
+    EXPECT_FAIL(KL_EAXIS,
+                kl_op_make(&out, KL_OP_SOFTMAX, KL_PARAMS_OF(softmax, 2, 1), &x, 1, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_op_make(&out, KL_OP_SOFTMAX, NULL, 0, &x, 1, cpu(), &err));
+    kl_array_release(x);
+}
+
 /* A batch of keys gives each key's own bits. */
 static void batch_of_keys(void **state) {
     struct kl_array *keys = array_of(KL_U32, SHAPE(2, 2), (uint32_t[]){1, 2, 3, 4}), *out, *one[2];
@@ -387,8 +398,8 @@ static void hostile(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row),     cmocka_unit_test(made_again),
-        cmocka_unit_test(other_extents), cmocka_unit_test(batch_of_keys),
-        cmocka_unit_test(refusals),      cmocka_unit_test(unaligned),
-        cmocka_unit_test(hostile)};
+        cmocka_unit_test(other_extents), cmocka_unit_test(made_of_arguments),
+        cmocka_unit_test(batch_of_keys), cmocka_unit_test(refusals),
+        cmocka_unit_test(unaligned),     cmocka_unit_test(hostile)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
