@@ -40,6 +40,14 @@ KEEL_API int keel_hypot(mlx_array *res, const mlx_array a, const mlx_array b, co
  * for b. */
 KEEL_API int keel_silu_mul(mlx_array *res, const mlx_array a, const mlx_array b,
                            const mlx_stream s);
+/* The logarithm of softmax along an axis, a - logsumexp(a), in one pass: (a - m) - log(sum of
+ * exp(a - m)), where m is the largest element along the axis (of complex64 the largest real part).
+ * 16-bit floats are computed in float32 and rounded once. axis may be negative; KEEL_EAXIS: `a` has
+ * no such axis. An element far below the others keeps its distance, where the logarithm of softmax
+ * is -infinity. Where m is infinite the result is a - m: NaN for the elements that equal m,
+ * -infinity for the others; NaN makes all elements along the axis NaN. The gradient is
+ * g - exp(r) sum(g), where r is the result. */
+KEEL_API int keel_log_softmax(mlx_array *res, const mlx_array a, int axis, const mlx_stream s);
 
 #ifdef __cplusplus
 }

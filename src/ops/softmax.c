@@ -1,9 +1,10 @@
-/* softmax.c - softmax over a set of axes. The kernels take the axes as one. For the kernels of
- * devices they must be the last axes, for those of the CPU contiguous with each other; other axes
- * are moved to the end. */
+/* softmax.c - softmax over a set of axes, and log_softmax over one. The kernels of softmax take the
+ * axes as one. For the kernels of devices they must be the last axes, for those of the CPU
+ * contiguous with each other; other axes are moved to the end. */
 #include "base/op/op_params.h"
 #include "ops/build/build.h"
 #include "ops/build/deferred.h"
+#include "ops/build/jvp.h"
 #include "ops/build/terms.h"
 #include "ops/build/meet.h"
 #include "ops/ops.h"
@@ -108,4 +109,61 @@ int kl_vmap_softmax(const struct kl_vmap *v, struct kl_array **out, int *axis,
     p.axis++;
     *axis = 0;
     return kl_vmap_build(v, out, &p, sizeof p, v->in, err);
+}
+
+/* ---- log_softmax: its kernels take the last axis ---- */
+int kl_build_log_softmax(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_axis_params p;
+    struct kl_array *a = b->in[0], *typed, *moved, *made;
+    KL_TRY(kl_build_params(b, &p, sizeof p, err));
+    KL_TRY(kl_check_axis(&p.axis, a->t.ndim, err));
+    KL_TRY(kl_check_stream(b->s, err));
+    const int axis = p.axis;
+    const enum kl_dtype dtype = kl_dtype_inexact(a->t.dtype);
+    KL_TRY(kl_cast_to(&typed, a, dtype, b->s, err));
+    int rc = kl_swapaxes(&moved, typed, axis, -1, b->s, err);
+    kl_array_release(typed);
+    if (rc) return rc;
+    p.axis = moved->t.ndim - 1;
+    if (axis != p.axis && kl_stream_device_type(b->s) == KL_CPU) { /* its kernel would gather */
+        typed = moved;
+        rc = kl_contiguous(&moved, typed, false, b->s, err);
+        kl_array_release(typed);
+        if (rc) return rc;
+    }
+    rc = kl_array_op1(&made,
+                      &(struct kl_operation){.op = b->op,
+                                             .stream = b->s,
+                                             .params = &p,
+                                             .params_bytes = sizeof p,
+                                             .in = &moved,
+                                             .n_in = 1},
+                      dtype, moved->t.ndim, moved->t.dims, err);
+    kl_array_release(moved);
+    if (rc) return rc;
+    rc = kl_swapaxes(out, made, axis, -1, b->s, err);
+    kl_array_release(made);
+    return rc;
+}
+
+/* g - exp(y) * sum(g), with the conjugate of a complex y */
+int kl_vjp_log_softmax(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    const struct kl_axis_params *p = v->params;
+    struct kl_array *g = v->cotangent[0];
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    if (!v->wanted[0]) return KL_OK;
+    struct kl_array *soft = kl_term(&t, kl_exp, kl_term_conjugate(&t, v->out[0]));
+    struct kl_array *along = kl_term_reduce(&t, kl_sum_axes, g, &p->axis, 1);
+    return kl_terms_end(&t, kl_term2(&t, kl_subtract, g, kl_term2(&t, kl_multiply, soft, along)),
+                        grad);
+}
+
+/* t - sum(exp(y) * t) */
+int kl_jvp_log_softmax(const struct kl_jvp *j, struct kl_array **tangent, struct kl_error **err) {
+    const struct kl_axis_params *p = j->params;
+    struct kl_terms t = kl_terms_begin(j->s, err);
+    if (!j->tangent[0]) return KL_OK;
+    struct kl_array *part = kl_term2(&t, kl_multiply, kl_term(&t, kl_exp, j->out), j->tangent[0]);
+    struct kl_array *along = kl_term_reduce(&t, kl_sum_axes, part, &p->axis, 1);
+    return kl_terms_end(&t, kl_term2(&t, kl_subtract, j->tangent[0], along), tangent);
 }

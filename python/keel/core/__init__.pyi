@@ -2345,6 +2345,21 @@ def log10(a: array, /, *, stream: StreamOrDevice = None) -> array:
         array([0, 3], dtype=float32)
     """
 
+def log_softmax(a: array, /, axis: int = -1, *, stream: StreamOrDevice = None) -> array:
+    """The logarithm of softmax along an axis, a - logsumexp(a), in one pass.
+
+    Elements far below the others keep their distance, where the logarithm of softmax would be
+    -infinity. Integers and bools give float32; other dtypes stay. 16-bit floats are computed in
+    float32. Along an axis with NaN the result is NaN. MLX has this function in nn only.
+
+    Raises: ValueError for an axis that a does not have.
+
+    Example:
+        >>> mx.log_softmax(mx.array([[0.0, 0.0], [0.0, -1000.0]]))
+        array([[-0.693147, -0.693147],
+               [0, -1000]], dtype=float32)
+    """
+
 def log1p(a: array, /, *, stream: StreamOrDevice = None) -> array:
     """log(1 + a) of each element, accurate also where a is close to 0.
 

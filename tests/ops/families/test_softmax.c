@@ -1,7 +1,11 @@
-/* test_softmax.c - softmax: values, axes, dtypes, bad arguments. */
+/* test_softmax.c - softmax and log_softmax: values, axes, dtypes, gradients, bad arguments. */
 #include "ops/golden/golden.h"
 
 #include "backend/cpu/cpu_kernels.h"
+#include "base/op/op_params.h"
+#include "ops/build/build.h"
+#include "ops/support/vjp_support.h"
+#include "transforms/transforms.h"
 
 #include "ops/golden/golden_softmax.inc"
 
@@ -300,6 +304,163 @@ static void bad(void **state) {
     kl_array_release(a);
 }
 
+/* ---- log_softmax ---- */
+static int log_softmax(struct kl_array **out, struct kl_array *const *in, const void *axis,
+                       struct kl_error **e) {
+    return kl_op_make(out, KL_OP_LOG_SOFTMAX, KL_PARAMS_OF(axis, *(const int *)axis), in, 1, cpu(),
+                      e);
+}
+
+/* Rows near the lengths of lanes and tiles, and columns, with elements far below the others,
+ * against the formula in double. Every variant gives the same bits, also of strided operands. */
+static void logarithms(void **state) {
+    static const int lengths[] = {1, 2, 15, 16, 17, 511, 512, 513, 3000};
+    static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32, KL_F64};
+    static const double eps[] = {0x1p-11, 0x1p-8, 0x1p-23, 0x1p-51};
+    enum { ROWS = 5, MOST = 3000 };
+    static float v[ROWS * MOST];
+    for (size_t k = 0; k < 8 * (sizeof lengths / sizeof *lengths); k++) {
+        if (!kl_test_takes("cpu", 1)) continue;
+        const int n = lengths[k / 8], d = (int)(k % 4), axis = k % 8 < 4 ? 1 : -2;
+        const int step = axis == 1 ? 1 : ROWS;
+        for (int r = 0; r < ROWS; r++)
+            for (int i = 0; i < n; i++)
+                v[axis == 1 ? r * n + i : i * ROWS + r] =
+                    (float)((i * 37 + r * 11) % 101) / 8 - (i % 7 == 3 ? 900 : 0) + 256 * (float)r;
+        struct kl_array *f = array_of(KL_F32, SHAPE(axis == 1 ? ROWS : n, axis == 1 ? n : ROWS), v),
+                        *a, *wide;
+        EXPECT_OK(kl_astype(&a, f, (int)dtypes[d], cpu(), &err));
+        EXPECT_OK(kl_astype(&wide, a, KL_F64, cpu(), &err));
+        double *x = values_of(wide);
+        const size_t bytes = (size_t)(ROWS * n) * kl_dtype_size(dtypes[d]);
+        void *first = NULL;
+        for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+            struct kl_array *t = strided(kl_array_retain(a)), *out, *other, *w;
+            kl_cpu_use_variant(variant);
+            EXPECT_OK(log_softmax(&out, &a, &axis, &err));
+            EXPECT_OK(log_softmax(&other, &t, &axis, &err));
+            assert_int_equal(out->t.dtype, dtypes[d]);
+            EXPECT_OK(kl_astype(&w, out, KL_F64, cpu(), &err));
+            void *bits = values_of(out), *same = values_of(other);
+            assert_memory_equal(bits, same, bytes);
+            if (first) assert_memory_equal(first, bits, bytes);
+            double *got = values_of(w);
+            for (int r = 0; r < ROWS; r++) {
+                const double *row = x + (axis == 1 ? r * n : r);
+                double top = -INFINITY, total = 0;
+                for (int i = 0; i < n; i++) top = fmax(top, row[i * step]);
+                for (int i = 0; i < n; i++) total += exp(row[i * step] - top);
+                for (int i = 0; i < n; i++) {
+                    const double want = row[i * step] - top - log(total),
+                                 y = got[(axis == 1 ? r * n : r) + i * step];
+                    if (!(fabs(y - want) <= eps[d] * (fabs(want) + 8 * (d > 1))))
+                        fail_msg("%s, length %d, axis %d, row %d: element %d is %.17g, not %.17g",
+                                 kl_dtype_name(dtypes[d]), n, axis, r, i, y, want);
+                }
+            }
+            free(first);
+            first = bits;
+            free(same);
+            free(got);
+            struct kl_array *made[] = {t, out, other, w};
+            for (int i = 0; i < 4; i++) kl_array_release(made[i]);
+        }
+        free(first);
+        free(x);
+        struct kl_array *made[] = {f, a, wide};
+        for (int i = 0; i < 3; i++) kl_array_release(made[i]);
+    }
+    kl_cpu_use_variant(kl_cpu_n_variants() - 1);
+}
+
+static void special_logarithms(void **state) {
+    const int last = 1, first = 0;
+    struct kl_array *a = F32(SHAPE(6, 2), 1000, 1000, -INFINITY, 3, -INFINITY, -INFINITY, INFINITY,
+                             5, NAN, 1, NAN, INFINITY),
+                    *out, *none = array_of(KL_F32, SHAPE(0, 3), NULL),
+                    *whole = array_of(KL_I32, SHAPE(1, 1), (int[]){5});
+    const float half = -0.693147181f;
+    EXPECT_OK(log_softmax(&out, &a, &last, &err));
+    EXPECT_F32(out, SHAPE(6, 2), half, half, -INFINITY, 0, NAN, NAN, NAN, -INFINITY, NAN, NAN, NAN,
+               NAN);
+    EXPECT_OK(log_softmax(&out, &none, &first, &err));
+    EXPECT_F32(out, SHAPE(0, 3), 0);
+    EXPECT_OK(log_softmax(&out, &whole, &first, &err));
+    EXPECT_F32(out, SHAPE(1, 1), 0);
+    struct kl_array *all[] = {a, none, whole};
+    for (int i = 0; i < 3; i++) kl_array_release(all[i]);
+}
+
+/* As a - logsumexp(a), also where imaginary parts are large and real ones infinite. */
+static void complex_logarithms(void **state) {
+    enum { ROWS = 5, N = 3 };
+    static const float v[ROWS * N][2] = {
+        {1, 2}, {0, -9},       {-3, 30},       {-INFINITY, 1}, {2, 2},
+        {1, 1}, {INFINITY, 1}, {0, 0},         {1, 1},         {NAN, 0},
+        {1, 1}, {2, 2},        {-INFINITY, 0}, {-INFINITY, 1}, {-INFINITY, 2}};
+    const int axis = -1;
+    struct kl_array *a = array_of(KL_C64, SHAPE(ROWS, N), v), *out, *total, *want;
+    EXPECT_OK(log_softmax(&out, &a, &axis, &err));
+    EXPECT_OK(kl_logsumexp_axis(&total, a, axis, true, cpu(), &err));
+    EXPECT_OK(kl_subtract(&want, a, total, cpu(), &err));
+    float *x = values_of(out), *y = values_of(want);
+    for (int i = 0; i < 2 * ROWS * N; i++)
+        if (!(isnan(y[i]) ? isnan(x[i]) : x[i] == y[i] || fabsf(x[i] - y[i]) <= 1e-5f))
+            fail_msg("part %d: %g, not %g", i, (double)x[i], (double)y[i]);
+    free(x);
+    free(y);
+    struct kl_array *all[] = {a, out, total, want};
+    for (int i = 0; i < 4; i++) kl_array_release(all[i]);
+}
+
+static int logarithms_of(void *axis, struct kl_array *const *in, size_t n, struct kl_arrays *outs,
+                         struct kl_error **e) {
+    KL_TRY(kl_arrays_new(outs, 1, e));
+    return log_softmax(&outs->v[0], in, axis, e);
+}
+
+/* The last axis, so that the operation takes its input directly; complex numbers too. */
+static void slopes_of_logarithms(void **state) {
+    static const double v[] = {0.5, -1, 2, 0.25, 3, 1};
+    static const float z[] = {0.5f, 1, -1, 0.25f, 2, -0.5f, 0, 1};
+    int axis = 1;
+    struct kl_array *a = array_of(KL_F64, SHAPE(2, 3), v), *c = array_of(KL_C64, SHAPE(2, 2), z);
+    check_vjp("log_softmax", log_softmax, &axis, &a, 1, 0);
+    check_vjp("log_softmax of complex64", log_softmax, &axis, &c, 1, 0);
+    const double along[] = {1, 0, -2, 0.5, 1, 1};
+    struct kl_array *t = array_of(KL_F64, SHAPE(2, 3), along);
+    for (axis = 0; axis < 2; axis++) {
+        const struct kl_function f = {.call = logarithms_of, .ctx = &axis};
+        struct kl_arrays outs = {0}, tangents = {0};
+        EXPECT_OK(kl_jvp(&f, &a, 1, &t, 1, &outs, &tangents, &err));
+        double *y = values_of(outs.v[0]), *got = values_of(tangents.v[0]);
+        for (int i = 0; i < 6; i++) {
+            double want = along[i];
+            for (int k = 0; k < 6; k++)
+                if (axis ? k / 3 == i / 3 : k % 3 == i % 3) want -= exp(y[k]) * along[k];
+            if (!(fabs(got[i] - want) <= 1e-14)) fail_msg("%d: %.17g, not %.17g", i, got[i], want);
+        }
+        free(y);
+        free(got);
+        kl_arrays_free(&outs);
+        kl_arrays_free(&tangents);
+    }
+    struct kl_array *all[] = {a, c, t};
+    for (int i = 0; i < 3; i++) kl_array_release(all[i]);
+}
+
+static void bad_logarithms(void **state) {
+    struct kl_array *a = count_up(SHAPE(2, 3)), *none = NULL, *out;
+    int axis = 2, last = -1;
+    EXPECT_FAIL(KL_EAXIS, log_softmax(&out, &a, &axis, &err));
+    axis = -3;
+    EXPECT_FAIL(KL_EAXIS, log_softmax(&out, &a, &axis, &err));
+    EXPECT_FAIL(KL_EARG, log_softmax(&out, &none, &last, &err));
+    EXPECT_FAIL(KL_EARG,
+                kl_op_make(&out, KL_OP_LOG_SOFTMAX, KL_PARAMS_OF(axis, 1), &a, 1, NULL, &err));
+    kl_array_release(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(values),
                                        cmocka_unit_test(special_rows),
@@ -309,6 +470,11 @@ int main(void) {
                                        cmocka_unit_test(equal_values),
                                        cmocka_unit_test(values_of_different_scale),
                                        cmocka_unit_test(larger_than_cache),
-                                       cmocka_unit_test(bad)};
+                                       cmocka_unit_test(bad),
+                                       cmocka_unit_test(logarithms),
+                                       cmocka_unit_test(special_logarithms),
+                                       cmocka_unit_test(complex_logarithms),
+                                       cmocka_unit_test(slopes_of_logarithms),
+                                       cmocka_unit_test(bad_logarithms)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,6 +131,8 @@ CASE(do_softmax_last, kl_softmax_axis(out, in[0], 2, true, s, err))
 CASE(do_softmax_first, kl_softmax_axis(out, in[0], 0, true, s, err))
 CASE(do_softmax_two, kl_softmax_axes(out, in[0], LIST(0, 1), true, s, err))
 CASE(do_softmax_none, kl_softmax_axes(out, in[0], NULL, 0, true, s, err))
+CASE(do_log_softmax, kl_op_make(out, KL_OP_LOG_SOFTMAX, KL_PARAMS_OF(axis, -1), in, 1, s, err))
+CASE(do_log_softmax_first, kl_op_make(out, KL_OP_LOG_SOFTMAX, KL_PARAMS_OF(axis, 0), in, 1, s, err))
 CASE(do_cumsum, kl_cumsum(out, in[0], 1, false, true, s, err))
 CASE(do_cumprod, kl_cumprod(out, in[0], 0, true, true, s, err))
 CASE(do_cummax, kl_cummax(out, in[0], 2, false, false, s, err))
@@ -465,6 +467,8 @@ static const struct op_case op_cases[] = {
     ROW(SOFTMAX, do_softmax_first, FLOATS | BIT(KL_C64), 1, X),
     ROW(SOFTMAX, do_softmax_two, FLOATS | BIT(KL_C64), 1, X),
     ROW(SOFTMAX, do_softmax_none, FLOATS | BIT(KL_C64), 1, X),
+    ROW(LOG_SOFTMAX, do_log_softmax, FLOATS | BIT(KL_C64), 1, X),
+    ROW(LOG_SOFTMAX, do_log_softmax_first, FLOATS | BIT(KL_C64), 1, X),
     ROW(CUMSUM, do_cumsum, EVERY, 1, X),
     ROW(CUMPROD, do_cumprod, EVERY, 1, X),
     ROW(CUMMAX, do_cummax, EVERY, 1, X),

@@ -1,5 +1,5 @@
-/* softmax.c - SOFTMAX over the last axes: short rows, which a group can keep in registers, or
- * segments of longer rows. */
+/* softmax.c - SOFTMAX over the last axes, LOG_SOFTMAX over the last one: short rows, which a group
+ * can keep in registers, or segments of longer rows. */
 #include "backend/gpu/lower/axes.h"
 #include "backend/gpu/lower/kernels.h"
 #include "base/number/dtype.h"
@@ -16,7 +16,7 @@ enum {
 };
 
 const struct kl_family kl_family_softmax = {
-    .name = "softmax", .source = kl_source_softmax, .defines = {"T:IN"}};
+    .name = "softmax", .source = kl_source_softmax, .defines = {"T:IN", "LOGARITHM"}};
 
 struct plan {
     struct kl_axes lead, row;
@@ -28,7 +28,8 @@ struct plan {
 
 static void split_axes(struct plan *p, const struct kl_command *c, const int64_t *strides) {
     const struct kl_arg *in = &c->args[0];
-    int first = ((const struct kl_softmax_params *)c->params)->axis;
+    int first = c->op == KL_OP_LOG_SOFTMAX ? in->ndim - 1
+                                           : ((const struct kl_softmax_params *)c->params)->axis;
     p->lead = p->row = KL_NO_AXES;
     for (int i = 0; i < in->ndim; i++)
         kl_axes_add(i < first ? &p->lead : &p->row, in->dims[i], strides[i], 0);
@@ -51,7 +52,7 @@ static uint32_t n_kept(size_t item) {
 static int short_rows(struct kl_emit *e, const struct kl_command *c, struct plan *p,
                       uint32_t local) {
     const struct kl_arg *out = &c->args[1];
-    int values[] = {out->dtype};
+    int values[] = {out->dtype, c->op == KL_OP_LOG_SOFTMAX};
     size_t access = p->vector ? VEC_BYTES : kl_dtype_size(out->dtype);
     int32_t width =
         (int32_t)kl_pow2_for(kl_groups_for(p->row.n, n_kept(kl_dtype_size(out->dtype))), local);
@@ -71,7 +72,7 @@ static int short_rows(struct kl_emit *e, const struct kl_command *c, struct plan
 static int long_rows(struct kl_emit *e, const struct kl_command *c, struct plan *p, uint32_t local,
                      int64_t seg, int64_t n_segs, void *part) {
     const struct kl_arg *out = &c->args[1];
-    int values[] = {out->dtype};
+    int values[] = {out->dtype, c->op == KL_OP_LOG_SOFTMAX};
     size_t item = kl_dtype_size(out->dtype), access = p->vector ? VEC_BYTES : item;
     size_t acc_bytes = item < 4 ? 4 : item;
     struct kl_karg parts[] = {KL_KARG_PTR(p->in, access),
