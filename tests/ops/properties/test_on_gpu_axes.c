@@ -2,6 +2,9 @@
  * (ops/support/against_cpu.h). */
 #include "ops/support/against_cpu.h"
 
+#include "base/op/op_params.h"
+#include "ops/build/build.h"
+
 static void reductions(void **state) {
     static const struct {
         int rows, cols;
@@ -124,6 +127,11 @@ static void more_reductions(void **state) {
     kl_array_release(y);
 }
 
+static int log_softmax(struct kl_array **out, struct kl_array *x, int axis, struct kl_stream *s,
+                       struct kl_error **e) {
+    return kl_op_make(out, KL_OP_LOG_SOFTMAX, KL_PARAMS_OF(axis, axis), &x, 1, s, e);
+}
+
 static void softmaxes(void **state) {
     static const enum kl_dtype floats[] = {KL_F16, KL_F32, KL_F64, KL_BF16};
     static const int cols[] = {1, 5, 300, 5000, 40000};
@@ -136,6 +144,9 @@ static void softmaxes(void **state) {
                 OK(kl_softmax_axis(&a, x, axis, false, cpu_stream, &err));
                 OK(kl_softmax_axis(&b, x, axis, false, gpu_stream, &err));
                 same(a, b, 16, 0, "softmax");
+                OK(log_softmax(&a, x, axis, cpu_stream, &err));
+                OK(log_softmax(&b, x, axis, gpu_stream, &err));
+                same(a, b, 16, 1, "log_softmax");
                 kl_array_release(x);
             }
     ulps_per_log = 0;
