@@ -51,6 +51,22 @@ def test_silu_mul():
         mx.silu_mul(X, mx.array(1j))
 
 
+def test_hypot():
+    check(mx.hypot(X, X[0:1]), np.hypot(x, x[0:1]))
+    assert mx.hypot(mx.array([3.0, 3e38, math.inf]), mx.array([4.0, 0.0, math.nan])).tolist() == [5, np.float32(3e38), math.inf]
+
+
+def test_log_softmax():
+    for axis in (0, 1, -1, -2):
+        check(mx.log_softmax(X, axis), x - np.log(np.exp(x).sum(axis, keepdims=True)))
+    check(mx.log_softmax(X), x - np.log(np.exp(x).sum(-1, keepdims=True)))
+    assert mx.log_softmax(mx.array([0.0, -1000.0, -math.inf])).tolist() == [0, -1000, -math.inf]
+    assert mx.log_softmax(I).dtype == mx.float32
+    assert mx.grad(lambda a: mx.log_softmax(a)[0])(mx.array([0.0, 0.0])).tolist() == [0.5, -0.5]
+    with pytest.raises(ValueError, match="axis"):
+        mx.log_softmax(X, 2)
+
+
 def test_erfinv_and_nan_to_num():
     check(mx.erf(mx.erfinv(P)), p)
     assert mx.nan_to_num(mx.array([math.nan, math.inf, -math.inf]), 1.0, 2.0, -3.0).tolist() == [1, 2, -3]
