@@ -300,6 +300,7 @@ struct sim_program *sim_compile(const char *source, char **log) {
     free(text);
     free(symbols);
     p->mu = library ? lock_of(library) : NULL;
+    if (library && !p->mu) *log = strdup("no memory for the lock of the library");
     if (p->mu) return p;
     free(p);
     return NULL;
