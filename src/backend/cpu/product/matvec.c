@@ -12,13 +12,17 @@
 /* 1: two vectors of 16-bit floats are loaded at once, by load_two_NAME(p, y) */
 #ifdef __aarch64__
 #define LOADS_TWO 1
+#define GROUPS_OF_16 1 /* there are registers for them */
 #else
 #define LOADS_TWO 0
+#define GROUPS_OF_16 0
 #endif
 enum {
     PHASES = KL_MATVEC_PHASES,
     MOST_ROWS = 4,
     GROUP = KL_REGISTERS == 16 && KL_VECTOR == 16 ? 4 : 8,
+    /* Rows of one phase that are added together where there are as many; then GROUP, then one. */
+    MOST_GROUP = GROUPS_OF_16 ? 16 : GROUP,
     /* Bytes of partial sums: rows are read 4 KB at a time, and the sums stay in L2. */
     SUMS_BYTES = 64 << 10
 };
@@ -49,6 +53,11 @@ static __attribute__((noinline)) kl_vec_f32 load_f16(const uint16_t *p) {
 }
 #endif
 
+/* How many of `left` rows of one phase are added next. */
+static inline int group_of(int64_t left) {
+    return left >= MOST_GROUP ? MOST_GROUP : left >= GROUP ? GROUP : 1;
+}
+
 /* Lane k of the result is the sum of the lanes of lane[k], joined by halving. The number of vectors
  * is the number of lanes. */
 #define HALVED_BY_TRANSPOSING(name, T)                                               \
@@ -70,9 +79,9 @@ HALVED_BY_TRANSPOSING(halved_f64, f64)
 #define COMPUTE f32
 #define SHARES SHARE_ROWS
 #define TWO 0
-/* defines dots_run_f32, dots_f32, add_vectors_f32, add_rows_f32, sums_f32, phase_f32, dots1_f32, sums1_f32, few_f32,
- * dots2_f32, sums2_f32, dots3_f32,
- * sums3_f32, dots4_f32, sums4_f32 */
+/* defines dots_run_f32, dots_f32, add_vectors_f32, add_rows_f32, add_group_f32,
+ * sums_f32, phase_f32, dots1_f32, sums1_f32, few_f32, dots2_f32,
+ * sums2_f32, dots3_f32, sums3_f32, dots4_f32, sums4_f32 */
 #include "backend/cpu/product/matvec.inc"
 #define T float
 #define S uint16_t
@@ -81,9 +90,9 @@ HALVED_BY_TRANSPOSING(halved_f64, f64)
 #define COMPUTE f32
 #define SHARES SHARE_ROWS
 #define TWO LOADS_TWO
-/* defines dots_run_f16, dots_f16, add_vectors_f16, add_rows_f16, sums_f16, phase_f16, dots1_f16, sums1_f16, few_f16,
- * dots2_f16, sums2_f16, dots3_f16,
- * sums3_f16, dots4_f16, sums4_f16 */
+/* defines dots_run_f16, dots_f16, add_vectors_f16, add_rows_f16, add_group_f16,
+ * sums_f16, phase_f16, dots1_f16, sums1_f16, few_f16, dots2_f16,
+ * sums2_f16, dots3_f16, sums3_f16, dots4_f16, sums4_f16 */
 #include "backend/cpu/product/matvec.inc"
 #define T float
 #define S uint16_t
@@ -92,9 +101,9 @@ HALVED_BY_TRANSPOSING(halved_f64, f64)
 #define COMPUTE f32
 #define SHARES SHARE_ROWS
 #define TWO LOADS_TWO
-/* defines dots_run_bf16, dots_bf16, add_vectors_bf16, add_rows_bf16, sums_bf16, phase_bf16, dots1_bf16, sums1_bf16,
- * few_bf16, dots2_bf16, sums2_bf16, dots3_bf16,
- * sums3_bf16, dots4_bf16, sums4_bf16 */
+/* defines dots_run_bf16, dots_bf16, add_vectors_bf16, add_rows_bf16, add_group_bf16,
+ * sums_bf16, phase_bf16, dots1_bf16, sums1_bf16, few_bf16, dots2_bf16,
+ * sums2_bf16, dots3_bf16, sums3_bf16, dots4_bf16, sums4_bf16 */
 #include "backend/cpu/product/matvec.inc"
 #define T double
 #define S double
@@ -103,8 +112,8 @@ HALVED_BY_TRANSPOSING(halved_f64, f64)
 #define COMPUTE f64
 #define SHARES 0
 #define TWO 0
-/* defines dots_run_f64, dots_f64, add_vectors_f64, add_rows_f64, sums_f64, phase_f64, dots1_f64, sums1_f64,
- * few_f64 */
+/* defines dots_run_f64, dots_f64, add_vectors_f64, add_rows_f64, add_group_f64,
+ * sums_f64, phase_f64, dots1_f64, sums1_f64, few_f64 */
 #include "backend/cpu/product/matvec.inc"
 
 void kl_cpu_few_rows(bool dots, enum kl_dtype dtype, int64_t rows, int64_t depth, int64_t cols,
