@@ -18,7 +18,7 @@ static const size_t page = 4096;
 /* How many blocks a search tries. The newest ones are in the processor's caches, and the stream
  * that used them last may have them. All of them may still be in flight on another stream; then
  * the blocks that have been idle longest are the most likely to be done. */
-enum { TRY_NEWEST = 6, TRY_OLDEST = 10, MAX_SEEN = 128 };
+enum { TRY_NEWEST = 6, TRY_OLDEST = 10, MAX_SEEN = 128, TRY_LOWEST = 16 };
 
 /* Blocks age, because a program whose arrays grow at each step asks for every size once. The clock
  * counts commits. A block that lay idle for OLD commits goes back at the next sweep. When the pool
@@ -34,7 +34,9 @@ static const size_t keep_at_ease = (size_t)32 << 20;
  * thread puts free blocks into its own shard. It looks into the others only when its own has no
  * block that fits. The pool of a device has one shard: another thread of the pool may encode the
  * next step of a program, and the addresses of that step should be those of the one before, since
- * a remembered graph is then launched as it is (cuda_chain.c). */
+ * a remembered graph is then launched as it is (cuda_chain.c). For the same reason it gives of the
+ * newest small blocks the one with the lowest address: the newest one depends on what was freed
+ * before, so that three blocks of which a layer of a model takes two would go round. */
 enum { SHARDS = 4 };
 struct shard {
     struct kl_mutex mu;           /* leaf */
@@ -226,12 +228,28 @@ static struct kl_block *search(struct kl_list *list, bool oldest, int tries, siz
     return NULL;
 }
 
-static struct kl_block *take_from(struct shard *p, size_t bytes, int c,
+/* Of the first TRY_LOWEST blocks, the one of such a size with the lowest address that t may
+ * have. */
+static struct kl_block *lowest(struct kl_list *list, size_t least, size_t most,
+                               const struct kl_timeline *t) {
+    struct kl_block *best = NULL;
+    struct kl_link *n = list->head.next;
+    for (int tries = 0; n != &list->head && tries < TRY_LOWEST; n = n->next, tries++) {
+        struct kl_block *b = kl_container(n, struct kl_block, link);
+        if (b->bytes < least || b->bytes > most) continue;
+        if ((!best || (uintptr_t)b->ptr < (uintptr_t)best->ptr) && may_take(b, t)) best = b;
+    }
+    return best;
+}
+
+static struct kl_block *take_from(struct shard *p, bool is_host, size_t bytes, int c,
                                   const struct kl_timeline *t) {
     size_t most = kl_validating() ? bytes : bytes + bytes / 4;
+    const bool by_address = !is_host && bytes <= exact_up_to;
     int last = bytes > exact_up_to && c + 1 < CLASSES ? c + 1 : c;
     for (; c <= last; c++) {
-        struct kl_block *b = search(&p->free[c], false, TRY_NEWEST, bytes, most, t);
+        struct kl_block *b = by_address ? lowest(&p->free[c], bytes, most, t)
+                                        : search(&p->free[c], false, TRY_NEWEST, bytes, most, t);
         if (!b) b = search(&p->free[c], true, TRY_OLDEST, bytes, most, t);
         if (!b) continue;
         kl_list_remove(&b->link);
@@ -248,7 +266,7 @@ static struct kl_block *take_cached(struct pool *p, size_t bytes, int c,
         struct shard *shard = shard_at(p, k);
         if (k && atomic_load_explicit(&shard->cached, memory_order_relaxed) == 0) continue;
         kl_mutex_lock(&shard->mu);
-        b = take_from(shard, bytes, c, t);
+        b = take_from(shard, p->memory->is_host, bytes, c, t);
         kl_mutex_unlock(&shard->mu);
     }
     return b;

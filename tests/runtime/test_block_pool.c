@@ -451,23 +451,26 @@ static void *give_to_device(void *b) {
     return NULL;
 }
 
-/* Which thread gives a block of a device back, and which one takes one, makes no difference: the
- * addresses of a step of a program are those of the step before. */
-static void a_device_gives_the_newest_to_any_thread(void **state) {
-    struct kl_block *b[2];
+/* Which thread gives a block of a device back, in which order, and which one takes one, makes no
+ * difference: the addresses of a step of a program are those of the step before. */
+static void a_device_gives_the_lowest_to_any_thread(void **state) {
+    enum { N = 3 };
+    struct kl_block *b[N];
     pthread_t t;
     assert_int_equal(kl_pool_attach(&of_device, NULL), 0);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < N; i++)
         assert_int_equal(kl_block_alloc(&of_device, 1000, NULL, &b[i], NULL), 0);
-    give_to_device(b[0]);
-    assert_int_equal(pthread_create(&t, NULL, give_to_device, b[1]), 0);
-    pthread_join(t, NULL);
-    for (int i = 1; i >= 0; i--) {
-        struct kl_block *again = NULL;
-        assert_int_equal(kl_block_alloc(&of_device, 1000, NULL, &again, NULL), 0);
-        assert_ptr_equal(again, b[i]);
+    for (int first = 0; first < N; first++) {
+        give_to_device(b[first]);
+        assert_int_equal(pthread_create(&t, NULL, give_to_device, b[(first + 1) % N]), 0);
+        pthread_join(t, NULL);
+        give_to_device(b[(first + 2) % N]);
+        for (int i = 0; i < N; i++) {
+            assert_int_equal(kl_block_alloc(&of_device, 1000, NULL, &b[i], NULL), 0);
+            assert_true(i == 0 || (uintptr_t)b[i - 1]->ptr < (uintptr_t)b[i]->ptr);
+        }
     }
-    for (int i = 0; i < 2; i++) give_to_device(b[i]);
+    for (int i = 0; i < N; i++) give_to_device(b[i]);
 }
 
 int main(void) {
@@ -492,7 +495,7 @@ int main(void) {
         cmocka_unit_test_setup(what_is_in_flight_stays_however_old, start_empty),
         cmocka_unit_test_setup(the_memory_limit_counts_what_is_kept, start_empty),
         cmocka_unit_test_setup(several_threads, start_empty),
-        cmocka_unit_test_setup(a_device_gives_the_newest_to_any_thread, start_empty),
+        cmocka_unit_test_setup(a_device_gives_the_lowest_to_any_thread, start_empty),
         cmocka_unit_test_setup(too_many_memories, start_empty),
     };
     return cmocka_run_group_tests(tests, attach, NULL);
