@@ -76,6 +76,9 @@ struct kl_backend_ops {
     /* The same where the stream has more tasks, which the next holder of the role encodes: commands
      * that would have to wait for a compiler may be put off until then. NULL: as flush. */
     void (*cut)(struct kl_backend *b, struct kl_queue *q);
+    /* Whether the commands that are encoded end before t whoever encodes it. NULL: they may end
+     * before each task. */
+    bool (*ends_before)(struct kl_backend *b, struct kl_queue *q, const struct kl_task *t);
 
     /* Hands over what could not be handed over before; the rest is held. Nothing that is encoded
      * later is handed over before it, nor by `flush`. patient: the executor has nothing else to do

@@ -224,12 +224,13 @@ static struct kl_stream *stream_of(const struct kl_node *n) {
     return kl_op_is_collective(n->task.op) ? kl_collective_stream(&n->task) : n->stream;
 }
 
-static void claim(struct kl_node *n, uint64_t self) {
+static void claim(struct kl_node *n, uint64_t self, bool begins) {
     kl_assert_slow(kl_node_is_valid(n));
     struct kl_stream *s = stream_of(n);
     n->claimed = true;
     n->task.ticket = kl_stream_take_ticket(s);
     n->task.submitter = self;
+    n->task.begins = begins;
     if (kl_op_is_collective(n->task.op))
         kl_collective_committed(&n->task, kl_stream_timeline(s), n->task.ticket);
     if (n->may_be_kept) kl_trace_keep(n);
@@ -264,7 +265,9 @@ struct kept { /* a stream whose role the committing caller holds */
     uint64_t n_claimed; /* tasks of the commit */
 };
 
-/* The tasks that the caller of async_eval encodes for an idle device. */
+/* The tasks that the caller of async_eval encodes for an idle device. More than twice as many begin
+ * a command buffer: a program that evaluates the same again and again then gives the device the
+ * same commands, whether or not it has the end of the evaluation before. */
 enum { AT_ONCE = 64 };
 
 /* Whether s belongs to a device and has nothing to do but the last n tasks. */
@@ -295,8 +298,7 @@ static int commit(struct kl_array *const *arrays, size_t n, bool always, struct 
             claim_view(order[i], &garbage);
         } else {
             last = order[i];
-            claim(last, self);
-            n_claimed++;
+            claim(last, self, n_claimed++ == 0 && n_order > 2 * AT_ONCE);
         }
     }
     if (last) {
@@ -338,7 +340,7 @@ int kl_eval(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
         struct kept kept = {NULL, 0, 0};
         KL_TRY(prepare(arrays, n, err));
         KL_TRY(commit(arrays, n, true, &kept, err));
-        if (kept.stream) kl_stream_run_kept(kept.stream, kept.ticket);
+        if (kept.stream) kl_stream_run_kept(kept.stream, kept.ticket, false);
         for (size_t i = 0; i < n; i++) KL_TRY(kl_wait_fate(arrays[i]->t.fate, err));
     }
     for (size_t i = 0; i < n; i++) {
@@ -367,9 +369,10 @@ int kl_async_eval(struct kl_array *const *arrays, size_t n, struct kl_error **er
      * what it wants next: a program that decodes a language model needs as long to build a step as
      * to encode it. */
     if (kept.stream)
-        kl_stream_run_kept(kept.stream, kept.n_claimed <= 2 * AT_ONCE
-                                            ? UINT64_MAX
-                                            : kept.ticket - kept.n_claimed + AT_ONCE);
+        kl_stream_run_kept(kept.stream,
+                           kept.n_claimed <= 2 * AT_ONCE ? UINT64_MAX
+                                                         : kept.ticket - kept.n_claimed + AT_ONCE,
+                           true);
     return KL_OK;
 }
 

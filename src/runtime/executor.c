@@ -311,7 +311,16 @@ static void give_up_rest(struct kl_stream *s) {
     if (must_push) push(s);
 }
 
-void kl_executor_run(struct kl_stream *s, uint64_t until) {
+/* Whether the commands of s go on with its next task. If another holder of the role began with that
+ * task, the same program would give the device other commands than where one holder encodes all
+ * of it, and drivers keep what they made for commands that come again. */
+static bool goes_on(struct kl_stream *s) {
+    const struct kl_backend_ops *ops = s->backend->ops;
+    const struct kl_task *t = ops->ends_before ? look_for_task(s) : NULL;
+    return t && !ops->ends_before(s->backend, s->queue, t);
+}
+
+void kl_executor_run(struct kl_stream *s, uint64_t until, bool to_cut) {
     struct kl_frame frame = {s, kl_frames};
     kl_frames = &frame;
     /* A hook that ended a wait inside a task would make that task fail. */
@@ -343,7 +352,8 @@ void kl_executor_run(struct kl_stream *s, uint64_t until) {
                 execute(s, t);
         }
         /* A caller that runs tasks comes back to ask its hook. It may then go on here. */
-        if ((last || kl_wait_hook_due(&hook)) && !holds(s, false, NULL)) {
+        const bool ends = (last && !(to_cut && goes_on(s))) || kl_wait_hook_due(&hook);
+        if (ends && !holds(s, false, NULL)) {
             give_up_rest(s);
             break;
         }
@@ -359,7 +369,7 @@ static void run_item(struct kl_item *item) {
     bool mine = s->role == KL_QUEUED;
     if (mine) s->role = KL_RUNNING;
     kl_mutex_unlock(s->mu);
-    if (mine) kl_executor_run(s, UINT64_MAX);
+    if (mine) kl_executor_run(s, UINT64_MAX, false);
 }
 
 enum { N_LOCKS = 12 };
@@ -431,7 +441,7 @@ static bool help(struct kl_wait *on) {
         kl_mutex_unlock(s->mu);
         /* Encoding is cheap, but ending a command buffer at every reader is not. */
         if (mine) {
-            kl_executor_run(s, s->type == KL_GPU ? UINT64_MAX : on->ticket);
+            kl_executor_run(s, s->type == KL_GPU ? UINT64_MAX : on->ticket, false);
             return true;
         }
         if (!next.timeline || kl_timeline_done(next.timeline) >= next.ticket) return false;

@@ -54,8 +54,9 @@ bool kl_stream_is_valid(const struct kl_stream *s);
  * lock. */
 void kl_executor_wake(struct kl_stream *s);
 /* The caller holds the role of s. Runs tasks until the ticket `until` is launched, nothing is left,
- * or the stream parks; then gives the role up. */
-void kl_executor_run(struct kl_stream *s, uint64_t until);
+ * or the stream parks; then gives the role up. to_cut: it first runs what belongs to the same
+ * commands. */
+void kl_executor_run(struct kl_stream *s, uint64_t until, bool to_cut);
 void kl_executor_stream_init(struct kl_stream *s);
 /* Locks or unlocks the mutexes of all streams, around fork. */
 void kl_executor_fork_lock(bool lock);

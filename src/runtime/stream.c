@@ -261,8 +261,8 @@ bool kl_streams_append(struct kl_stream *keep) {
     return kept;
 }
 
-void kl_stream_run_kept(struct kl_stream *s, uint64_t ticket) {
-    kl_executor_run(s, ticket);
+void kl_stream_run_kept(struct kl_stream *s, uint64_t ticket, bool to_cut) {
+    kl_executor_run(s, ticket, to_cut);
 }
 
 void kl_stream_shares(struct kl_stream *s) {

@@ -72,8 +72,8 @@ void kl_stream_stage(struct kl_stream *s, struct kl_task *t);
  * the unlock. Other idle streams start when the commit lock is unlocked. */
 bool kl_streams_append(struct kl_stream *keep);
 /* The caller got the role of s from kl_streams_append. Runs the tasks of s up to `ticket`, and
- * leaves the others to the pool. The caller holds no lock. */
-void kl_stream_run_kept(struct kl_stream *s, uint64_t ticket);
+ * leaves the others to the pool; to_cut: as for kl_executor_run. The caller holds no lock. */
+void kl_stream_run_kept(struct kl_stream *s, uint64_t ticket, bool to_cut);
 
 /* ---- waiting ---- */
 /* Blocks until f is settled. Where it may, it runs the streams that f waits for on this thread. 0,

@@ -535,8 +535,12 @@ static bool goes_on(struct kl_command_buffer *cb, const struct kl_task *t) {
 }
 
 static bool is_full(struct kl_command_buffer *cb, const struct kl_task *t) {
-    if (cb->n_ops >= KL_MOST_OPS) return true;
+    if (t->begins || cb->n_ops >= KL_MOST_OPS) return true;
     return (cb->n_ops >= KL_MAX_OPS || cb->new_bytes >= kl_max_new_bytes) && !goes_on(cb, t);
+}
+
+bool kl_gpu_ends_before(struct kl_backend *b, struct kl_queue *q, const struct kl_task *t) {
+    return !q->open || is_full(q->open, t);
 }
 
 static int encode_and_cut(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_error **err) {

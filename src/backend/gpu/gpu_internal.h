@@ -198,6 +198,7 @@ void kl_gpu_hand_over(struct kl_command_buffer *cb);
 /* Ends the open command buffer; more will be encoded. It is handed over now or, while its kernels
  * or those of one before it are compiled, later. */
 void kl_gpu_cut(struct kl_backend *b, struct kl_queue *q);
+bool kl_gpu_ends_before(struct kl_backend *b, struct kl_queue *q, const struct kl_task *t);
 
 /* ---- kernels.c: kernels that are compiled while operations are encoded ---- */
 /* Whether cb can be handed over without waiting for a compiler. */

@@ -199,6 +199,7 @@ static const struct kl_backend_ops ops = {
     .flush = kl_gpu_flush,
     .holds = kl_gpu_holds,
     .cut = kl_gpu_cut,
+    .ends_before = kl_gpu_ends_before,
     .poll = kl_gpu_poll,
     .watch = kl_gpu_watch,
     .forked = kl_gpu_forked};

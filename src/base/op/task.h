@@ -55,6 +55,7 @@ struct kl_task {
     uint64_t ticket; /* on its stream */
     /* scratch memory of this kernel alone, bound like an output; NULL: none */
     struct kl_buffer *workspace;
+    bool begins;             /* a device gets it as the first of a command buffer */
     bool proved;             /* every index is known to be in range: the unchecked kernel may run */
     _Atomic(uint32_t) state; /* KL_TASK_STARTED | ... */
     uint64_t submitter;      /* number of the thread that committed the task */

@@ -69,6 +69,59 @@ static void command_buffers_are_cut(void **state) {
     kl_stream_release(s);
 }
 
+enum { LARGE = 200, RUN = 256 };
+
+static void build_large(struct kl_stream *s, struct kl_array *first, struct kl_array **x) {
+    x[0] = t_inc(s, first);
+    for (int i = 1; i < LARGE; i++) x[i] = t_const(s, i);
+}
+
+/* A large evaluation has the same command buffers whether the device is idle or the evaluation
+ * before it is still encoded. */
+static void large_evaluations_begin_command_buffers(void **state) {
+    struct kl_stream *s = device_stream(0);
+    for (int busy = 0; busy < 2; busy++) {
+        struct kl_array *x[2][LARGE];
+        struct gate g;
+        gate_init(&g);
+        struct kl_array *held = t_gated(NULL, NULL, &g, false);
+        for (int k = 0; k < 2; k++) build_large(s, held, x[k]);
+        async_one(held);
+        if (!busy) gate_open(&g);
+        const uint64_t before = kl_sim_executed(0, kl_stream_index(s));
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(kl_async_eval(x[k], LARGE, NULL), 0);
+            if (!busy) assert_int_equal(kl_stream_synchronize(s, NULL), 0);
+        }
+        if (busy) gate_open(&g);
+        assert_int_equal(kl_stream_synchronize(s, NULL), 0);
+        assert_int_equal(kl_sim_executed(0, kl_stream_index(s)) - before, 2 * 4);
+        for (int k = 0; k < 2; k++) release_all(LARGE, x[k]);
+        kl_array_release(held);
+    }
+    kl_stream_release(s);
+}
+
+/* The caller encodes the first operations for an idle device, and does not end a run with them. */
+static void a_run_is_cut_alike_by_caller_and_pool(void **state) {
+    struct kl_stream *s = device_stream(0);
+    struct kl_array *x = t_vector(s, 3, 7);
+    async_one(x);
+    assert_int_equal(kl_stream_synchronize(s, NULL), 0);
+    for (int i = 0; i < RUN; i++) {
+        struct kl_array *y = NULL;
+        assert_int_equal(kl_negative(&y, x, s, NULL), 0);
+        kl_array_release(x);
+        x = y;
+    }
+    const uint64_t before = kl_sim_executed(0, kl_stream_index(s));
+    async_one(x);
+    assert_int_equal(kl_stream_synchronize(s, NULL), 0);
+    assert_int_equal(kl_sim_executed(0, kl_stream_index(s)) - before, RUN / KL_MOST_OPS);
+    kl_array_release(x);
+    kl_stream_release(s);
+}
+
 /* ---- split launches ---- */
 
 enum { POSITIONS = 23 };
@@ -680,6 +733,8 @@ static int two_devices(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(command_buffers_are_cut),
+        cmocka_unit_test(large_evaluations_begin_command_buffers),
+        cmocka_unit_test(a_run_is_cut_alike_by_caller_and_pool),
         cmocka_unit_test(split_launches_give_the_same),
         cmocka_unit_test(split_scatters_give_the_same),
         cmocka_unit_test(fault_words_run_out),
