@@ -59,18 +59,24 @@ int kl_cuda_limits(struct kl_driver *driver, void *kernel, struct kl_kernel_limi
 /* With more, including what the kernel declares, the kernel must ask for it. */
 enum { SHARED_FOR_ALL = 48 << 10 };
 
+/* A launch reaches CUDA later than this, and others of the same kernel come between, from several
+ * threads, so each asks for as much as there is: a smaller limit would refuse an earlier launch. */
+static int allow_shared(struct kl_cuda *d, void *kernel, size_t bytes, struct kl_error **err) {
+    int declared = 0;
+    KL_TRY(KL_CUDA(d, err, FuncGetAttribute, (&declared, KL_CU_FUNC_SHARED_BYTES, kernel)));
+    if (bytes + (size_t)declared <= SHARED_FOR_ALL) return KL_OK;
+    const int all = (int)d->driver.dynamic_bytes - declared,
+              most = all > (int)bytes ? all : (int)bytes;
+    return KL_CUDA(d, err, FuncSetAttribute, (kernel, KL_CU_FUNC_MAX_DYNAMIC_SHARED_BYTES, most));
+}
+
 static int launch(struct kl_driver *driver, void *queue, void *kernel, const uint32_t *groups,
                   const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
                   int n_args, bool alone, struct kl_error **err) {
     struct kl_cuda *d = kl_cuda_of(driver);
     if (n_args > KL_MAX_KARGS)
         return kl_fail(err, KL_EINTERNAL, "a kernel with %d arguments", n_args);
-    int declared = 0;
-    if (shared_bytes)
-        KL_TRY(KL_CUDA(d, err, FuncGetAttribute, (&declared, KL_CU_FUNC_SHARED_BYTES, kernel)));
-    if (shared_bytes && shared_bytes + (size_t)declared > SHARED_FOR_ALL)
-        KL_TRY(KL_CUDA(d, err, FuncSetAttribute,
-                       (kernel, KL_CU_FUNC_MAX_DYNAMIC_SHARED_BYTES, (int)shared_bytes)));
+    if (shared_bytes) KL_TRY(allow_shared(d, kernel, shared_bytes, err));
     return kl_cuda_chain_add(d, queue, kernel, groups, local, (uint32_t)shared_bytes, args, n_args,
                              alone, err);
 }

@@ -553,11 +553,14 @@ EXPORT int cuModuleLoadData(void **module, const void *image) {
     if (image && strncmp(image, bad_program, strlen(bad_program)) == 0) return end(INVALID_PTX);
     return end(image ? 0 : INVALID);
 }
+/* Most dynamic shared memory of each kernel; 0: what all may use. */
+static int most_shared[sizeof kernels / sizeof *kernels];
 EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) {
     BEGIN("cuModuleGetFunction", true);
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
         if (strcmp(kernels[i].name, name) == 0) {
             *function = (void *)&kernels[i];
+            most_shared[i] = 0;
             return end(0);
         }
     return end(NOT_FOUND);
@@ -568,15 +571,25 @@ static int limits[2] = {1024,
                         /* the same for every kernel: threads per group, shared bytes in its
                          * source */
                         0};
+enum { MAX_DYNAMIC_SHARED = 8 };
+static size_t kernel_number(const void *function) {
+    return (size_t)((const char *)function - (const char *)kernels) / sizeof *kernels;
+}
+static int most_shared_of(const void *function) {
+    const int set = most_shared[kernel_number(function)];
+    return set ? set : (48 << 10) - limits[1];
+}
 EXPORT int cuFuncGetAttribute(int *value, int attribute, void *function) {
     BEGIN("cuFuncGetAttribute", true);
-    *value = limits[attribute & 1];
+    *value = attribute == MAX_DYNAMIC_SHARED ? most_shared_of(function) : limits[attribute & 1];
     return end(0);
 }
 EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
     BEGIN("cuFuncSetAttribute", true);
     last_launch[7] = (unsigned)value;
-    return end(attribute == 8 && value > 0 ? 0 : INVALID);
+    if (attribute != MAX_DYNAMIC_SHARED || value <= 0) return end(INVALID);
+    most_shared[kernel_number(function)] = value;
+    return end(0);
 }
 /* The struct as CUDA defines it. */
 struct node_params {
@@ -587,9 +600,9 @@ struct node_params {
 };
 /* Returns 0, or the error that CUDA gives. Parameters are copied at once. */
 static int describe(const struct node_params *p, struct item *i) {
-    const size_t which =
-        (size_t)((const char *)p->function - (const char *)kernels) / sizeof *kernels;
+    const size_t which = kernel_number(p->function);
     if (p->geometry[0] == 0 || p->geometry[3] > 1024) return INVALID;
+    if ((int)p->geometry[6] > most_shared_of(p->function)) return INVALID;
     memcpy(last_launch, p->geometry, sizeof p->geometry);
     *i = (struct item){.kind = KERNEL,
                        .kernel = kernels[which].run,

@@ -167,31 +167,45 @@ static void test_small_writes(void **state) {
     free(back);
 }
 
-/* The three dimensions and the size of shared memory reach CUDA unchanged. A size above the one
- * that every kernel may use is first set as the kernel's limit. */
+/* The three dimensions and the size of shared memory reach CUDA unchanged. For a size above the one
+ * that every kernel may use, the kernel asks for all that there is: launches with less come before
+ * it has reached CUDA. */
 static void test_launch_3d(void **state) {
     const unsigned *(*last_launch)(void);
     void *lib = dlopen(getenv("KEEL_CUDA_DRIVER"), RTLD_NOW), *p = dlsym(lib, "fake_last_launch");
     memcpy(&last_launch, &p, sizeof p);
     const uint32_t groups[] = {3, 4, 5}, local[] = {8, 2, 6};
+    const size_t has = cu->driver.dynamic_bytes;
     uint32_t n = 1;
     struct kl_karg arg = KL_KARG(n);
     void *q = new_queue(), *module = NULL, *kernel = NULL;
+    cu->driver.dynamic_bytes = 200000;
     WELL(cu->driver.ops->load(&cu->driver, "image", 6, &module, &err));
     WELL(cu->driver.ops->find(&cu->driver, module, "nothing", &kernel, &err));
     WELL(cu->driver.ops->launch_3d(&cu->driver, q, kernel, groups, local, 4096, &arg, 1, &err));
     const unsigned *last = last_launch();
     assert_memory_equal(last, ((const unsigned[]){3, 4, 5, 8, 2, 6, 4096, 0}), 8 * sizeof *last);
     WELL(cu->driver.ops->launch_3d(&cu->driver, q, kernel, groups, local, 100000, &arg, 1, &err));
-    assert_int_equal(last[6], 100000);
-    assert_int_equal(last[7], 100000);
+    WELL(cu->driver.ops->launch_3d(&cu->driver, q, kernel, groups, local, 60000, &arg, 1, &err));
+    void *both = new_event();
+    WELL(submit(q, NULL, 0, NULL, NULL, both, &err));
+    wait_for(both);
+    drv->ops->event_free(drv, both);
+    assert_int_equal(last[6], 60000);
+    assert_int_equal(last[7], cu->driver.dynamic_bytes);
     /* Shared memory that the kernel itself declares counts as well. */
     fake.limits(1024, 40 << 10);
+    WELL(cu->driver.ops->find(&cu->driver, module, "nothing", &kernel, &err));
     WELL(cu->driver.ops->launch_3d(&cu->driver, q, kernel, groups, local, 8 << 10, &arg, 1, &err));
-    assert_int_equal(last[7], 100000);
+    assert_int_equal(last[7], cu->driver.dynamic_bytes);
     WELL(cu->driver.ops->launch_3d(&cu->driver, q, kernel, groups, local, 9 << 10, &arg, 1, &err));
-    assert_int_equal(last[7], 9 << 10);
+    assert_int_equal(last[7], cu->driver.dynamic_bytes - (40 << 10));
+    both = new_event();
+    WELL(submit(q, NULL, 0, NULL, NULL, both, &err));
+    wait_for(both);
+    drv->ops->event_free(drv, both);
     fake.limits(1024, 0);
+    WELL(cu->driver.ops->find(&cu->driver, module, "nothing", &kernel, &err));
     fake.break_call("cuFuncSetAttribute", 0, INVALID);
     ILL(cu->driver.ops->launch_3d(&cu->driver, q, kernel, groups, local, 50000, &arg, 1, &err),
         KL_ESUBMIT, "cuFuncSetAttribute");
@@ -199,6 +213,7 @@ static void test_launch_3d(void **state) {
     WELL(submit(q, NULL, 0, NULL, NULL, e, &err));
     wait_for(e);
     drv->ops->event_free(drv, e);
+    cu->driver.dynamic_bytes = has;
     assert_int_equal(cu->driver.max_groups[0], INT32_MAX);
     assert_int_equal(cu->driver.max_groups[2], 65535);
     assert_int_equal(cu->driver.max_group[2], 64);
