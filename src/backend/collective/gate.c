@@ -75,7 +75,7 @@ void kl_gates_map(const char *file, int rank, int size) {
     self = rank;
 }
 
-void kl_gates_settle(bool all_have) {
+void kl_gates_agree(bool all_have) {
     if (made[0]) (void)unlink(made);
     made[0] = 0;
     if (all_have || !shared) return;

@@ -12,13 +12,13 @@ struct kl_gate;
 /* Exchanges for which a rank may have arrived at once, ranks of a lane, bytes of a file's name. */
 enum { KL_GATE_AHEAD = 8, KL_GATE_RANKS = 16, KL_GATES_NAME = 64 };
 
-/* The memory of gates: one process of `size` makes a file, all map it, and all settle that: without
- * memory for it in one of them (not all_have) there are no gates. A file that could not be made has
- * an empty name. */
+/* The memory of gates: one process of `size` makes a file, all map it, and all agree: without
+ * memory for it in one of them (not all_have) there are no gates. A file that could not be made
+ * has an empty name. */
 void kl_gates_make(char file[KL_GATES_NAME], int size);
 void kl_gates_map(const char *file, int rank, int size);
 bool kl_gates_are_shared(void);
-void kl_gates_settle(bool all_have);
+void kl_gates_agree(bool all_have);
 
 /* A gate with a name that is the same on all ranks. NULL: there are too many. Under the lock of the
  * progress. */

@@ -158,7 +158,7 @@ static int share_outcome(int rc, int size, struct outcome *all, const struct kl_
     const int got = by->gather(by, mine, all, sizeof *mine, rc ? NULL : err);
     if (rc || got) return rc ? rc : got;
     for (int i = 0; i < size; i++) have_gates = have_gates && all[i].has_gates;
-    kl_gates_settle(have_gates);
+    kl_gates_agree(have_gates);
     for (int i = 0; i < size; i++)
         if (all[i].code)
             return kl_fail(err, KL_EGROUP, "rank %d could not join: %s", i, all[i].text);
@@ -189,7 +189,7 @@ static int join_world(const char *name, int rank, int size, struct kl_comm *comm
     struct outcome *all = kl_calloc((size_t)size + 1, sizeof *all);
     if (!all) return kl_fail_nomem(err);
     int rc = make_group(name, rank, size, comm, by, all, err);
-    if (rc) kl_gates_settle(false);
+    if (rc) kl_gates_agree(false);
     kl_free(all);
     return rc;
 }
