@@ -279,10 +279,12 @@ static void along_rows(void **state) {
 static void chosen(void **state) {
     int widest = kl_cpu_n_variants() - 1;
     static const char *const given[] = {"base", "v9", ""};
+    /* Builds of tests for one machine alone have no base. */
+    const int base = strcmp(kl_cpu_variant_name(0), "base") == 0 ? 0 : widest;
     for (int i = 0; i < 3; i++) {
         setenv("KEEL_CPU", given[i], 1);
         kl_cpu_use_variant(-1);
-        assert_int_equal(kl_cpu_variant(), i == 0 ? 0 : widest);
+        assert_int_equal(kl_cpu_variant(), i == 0 ? base : widest);
     }
     for (int v = 0; v <= widest; v++) {
         setenv("KEEL_CPU", kl_cpu_variant_name(v), 1);
