@@ -185,6 +185,17 @@ static struct kl_arg matrix_of(const void *data, enum kl_dtype dtype, const int 
                            .strides = strides};
 }
 
+/* A part of c: the product of two matrices, and its result. */
+static int multiply(struct kl_emit *e, const struct kl_command *c, struct kl_arg *operands) {
+    struct kl_command product = *c;
+    product.op = KL_OP_MATMUL;
+    product.params = NULL;
+    product.params_bytes = 0;
+    product.n_in = 2;
+    product.args = operands;
+    return kl_emit_command(e, &product);
+}
+
 static bool unfolds(const struct conv *v) {
     return v->groups == 1 && !v->some && v->cin > 0 && v->positions >= LEAST_UNFOLDED &&
            v->cout >= 16;
@@ -227,13 +238,7 @@ static int by_matrices(struct kl_emit *e, const struct kl_command *c, const stru
                                     matrix_of(matrix, out->dtype, of_w, by_columns),
                                     matrix_of((char *)out->data + first * v->cout * (int64_t)item,
                                               out->dtype, of_out, dense)};
-        struct kl_command product = *c;
-        product.op = KL_OP_MATMUL;
-        product.params = NULL;
-        product.params_bytes = 0;
-        product.n_in = 2;
-        product.args = operands;
-        KL_TRY(kl_emit_command(e, &product));
+        KL_TRY(multiply(e, c, operands));
     }
     return KL_OK;
 }
@@ -304,13 +309,7 @@ static int by_folding(struct kl_emit *e, const struct kl_command *c, const struc
                                     matrix_of((char *)x->data + first * in * v->cin * (int64_t)item,
                                               out->dtype, of_x, by_columns),
                                     matrix_of(products, out->dtype, of_out, dense)};
-        struct kl_command product = *c;
-        product.op = KL_OP_MATMUL;
-        product.params = NULL;
-        product.params_bytes = 0;
-        product.n_in = 2;
-        product.args = operands;
-        KL_TRY(kl_emit_command(e, &product));
+        KL_TRY(multiply(e, c, operands));
         int64_t positions = n * made / v->cout;
         struct kl_karg args[] = {
             KL_KARG_PTR(products, item),
