@@ -259,6 +259,7 @@ static const struct {
     {"norm_backward", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"radix", "T:IN", 1u << KL_F16 | 1u << KL_F32}, /* all: see nvrtc_made */
     {"topk", "T:IN", 1u << KL_F16 | 1u << KL_F32},
+    {"product_ring", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_BF16},
     {"quantized", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_BF16},
     {"quantized", "T:OUT", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_BF16},
     {"quantized_matrix", "T:TYPE", 1u << KL_F16 | 1u << KL_BF16},

@@ -522,10 +522,12 @@ static void test_quantized_products(void **state) {
 }
 
 /* One row of whole stages: the groups that fill the device twice share the rows of w. */
+static int n_shared; /* launches with dynamic shared memory */
 static int row_launch(struct kl_driver *p, void *queue, void *kernel, const uint32_t *groups,
                       const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
                       int n_args, struct kl_error **err) {
     assert_true(shared_bytes > 0 && shared_bytes <= driver.dynamic_bytes);
+    n_shared++;
     return nvrtc_launch(p, queue, kernel, groups[0], local[0], args, n_args, err);
 }
 
@@ -555,6 +557,38 @@ static void test_one_quantized_row(void **state) {
         lower(&c.c, 1, "one row");
         assert_int_equal(last_launch.groups, cases[i].groups);
         assert_int_equal(last_launch.local, cases[i].warps * 32);
+    }
+    driver.ops = &nvrtc_ops;
+    driver.dynamic_bytes = 0;
+    driver.has_matrix_units = false;
+}
+
+/* A vector and long rows, as many as fill a device: whole stages of a ring, or not. */
+static void test_rings(void **state) {
+    static const struct {
+        int n, k;
+        enum kl_dtype t;
+        uint32_t groups;
+        bool ring;
+    } cases[] = {{14336, 4096, KL_BF16, 256, true},  {4096, 14336, KL_F16, 256, true},
+                 {528, 1024, KL_F32, 132, true},     {524, 4096, KL_BF16, 131, false},
+                 {4097, 4096, KL_BF16, 1025, false}, {4096, 4160, KL_BF16, 1024, false}};
+    struct kl_driver_ops wide = nvrtc_ops;
+    wide.launch_3d = row_launch;
+    driver.ops = &wide;
+    driver.dynamic_bytes = 227 << 10;
+    driver.has_matrix_units = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct made m = {0};
+        put(&m, 0, cases[i].t, 2, (int[]){cases[i].n, cases[i].k}, 1);
+        put(&m, 1, cases[i].t, 2, (int[]){cases[i].k, 1}, 1);
+        put(&m, 2, cases[i].t, 2, (int[]){cases[i].n, 1}, 1);
+        command(&m, KL_OP_MATMUL, NULL, 2, false);
+        if (no_nvrtc(1)) continue;
+        n_shared = 0;
+        lower(&m.c, 1, "long rows");
+        assert_int_equal(n_shared, cases[i].ring);
+        if (cases[i].ring) assert_int_equal(last_launch.groups, cases[i].groups);
     }
     driver.ops = &nvrtc_ops;
     driver.dynamic_bytes = 0;
@@ -784,6 +818,7 @@ int main(void) {
         cmocka_unit_test(test_rows_and_a_vector),
         cmocka_unit_test(test_quantized_products),
         cmocka_unit_test(test_one_quantized_row),
+        cmocka_unit_test(test_rings),
         cmocka_unit_test(test_merged),
         cmocka_unit_test(test_feeds),
         cmocka_unit_test(test_row_feeds),

@@ -9,6 +9,8 @@ static void products(void **state) {
     static const int mnk[][3] = {{1, 1, 1},       {5, 7, 3},      {33, 65, 100},
                                  {130, 70, 257},  {1, 300, 64},   {300, 1, 64},
                                  {256, 192, 130}, {66, 1000, 40}, {1, 700, 640}};
+    /* A vector and long rows, as many as fill a device. */
+    static const int long_rows[][2] = {{1056, 2048}, {2052, 4096}, {532, 1280}};
     for (int t = 0; t < 5; t++)
         for (int s = 0; s < 9; s++) {
             int m = mnk[s][0], n = mnk[s][1], k = mnk[s][2];
@@ -20,6 +22,21 @@ static void products(void **state) {
             kl_array_release(x);
             kl_array_release(y);
         }
+    for (int t = 0; t < 4; t += t ? 2 : 1)
+        for (int s = 0; s < 3; s++)
+            for (int left = 0; left < 2; left++) {
+                const int n = long_rows[s][0], k = long_rows[s][1];
+                if (n > 2000 && types[t] != KL_BF16 && !kl_test_takes("kernels", 2)) continue;
+                struct kl_array *rows = plain(types[t], 0, n, k), *x = plain(types[t], 0, 1, k),
+                                *turned, *a, *b;
+                OK(kl_transpose(&turned, left ? x : rows, cpu_stream, &err));
+                OK(kl_matmul(&a, left ? rows : x, turned, cpu_stream, &err));
+                OK(kl_matmul(&b, left ? rows : x, turned, gpu_stream, &err));
+                same(a, b, 8, 4.0 * k / 4, "long rows");
+                kl_array_release(rows);
+                kl_array_release(x);
+                kl_array_release(turned);
+            }
     /* A batch of both factors, or of the first one only; the second factor row-major or
      * transposed. */
     for (int t = 0; t < 5; t++)

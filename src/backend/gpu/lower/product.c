@@ -22,8 +22,19 @@ enum {
     ENOUGH_ITEMS = 1 << 19,
 };
 
+/* Of a ring in shared memory: product_ring.kl has the same numbers. */
+enum {
+    RING_WARPS = 8,
+    RING_ROWS = 4,
+    RING_LINE = 32 * PIECE,
+    RING_BYTES = RING_WARPS * 4 * RING_ROWS * RING_LINE,
+    RING_RESIDENT = 2, /* groups on a multiprocessor */
+};
+
 const struct kl_family kl_family_matmul = {
     .name = "matmul", .source = kl_source_product, .defines = {"T:TYPE", "TM"}};
+const struct kl_family kl_family_product_ring = {
+    .name = "product_ring", .source = kl_source_product_ring, .defines = {"T:TYPE"}};
 
 struct plan {
     struct kl_axes batches;
@@ -77,9 +88,46 @@ bool kl_matmul_by_rows(const struct kl_command *c) {
     return are_rows(&r, &p, (enum kl_dtype)c->args[2].dtype);
 }
 
+static size_t ring_bytes(int64_t row_bytes) {
+    return (size_t)(RING_BYTES + row_bytes + 2 * RING_WARPS * RING_ROWS * 4);
+}
+
+/* Whether the rows are enough to keep the device busy, and whole stages of a ring. */
+static bool fits_ring(const struct kl_emit *e, const struct plan *p, const struct rows *r,
+                      int64_t row_bytes) {
+    return e->driver->has_matrix_units && e->driver->subgroup == 32 &&
+           kl_local_size(e, RING_WARPS * 32) == RING_WARPS * 32 && r->n % RING_ROWS == 0 &&
+           r->n >= (int64_t)RING_ROWS * e->driver->n_units && r->n < INT32_MAX && r->step >= 0 &&
+           row_bytes % RING_LINE == 0 && row_bytes / RING_LINE >= RING_WARPS / 2 &&
+           p->k < INT32_MAX && RING_RESIDENT * ring_bytes(row_bytes) <= e->driver->dynamic_bytes;
+}
+
+static int by_ring(struct kl_emit *e, const struct kl_command *c, const struct plan *p,
+                   const struct rows *r) {
+    const struct kl_arg *out = &c->args[2];
+    const size_t item = kl_dtype_size(out->dtype);
+    const int64_t all = e->elements ? e->elements : out->size,
+                  most = (int64_t)RING_ROWS * RING_RESIDENT * e->driver->n_units;
+    const uint32_t tiles = (uint32_t)kl_groups_for(all, most);
+    const int values[] = {out->dtype};
+    const int32_t early = kl_emit_unwritten(e, &c->args[r->arg]);
+    struct kl_karg args[] = {KL_KARG_PTR(r->x, PIECE),
+                             KL_KARG_PTR(r->rows, PIECE),
+                             KL_KARG_PTR(out->data, item),
+                             KL_KARG(r->n),
+                             KL_KARG(p->k),
+                             KL_KARG(r->step),
+                             KL_KARG(tiles),
+                             KL_KARG(early)};
+    return kl_emit_shared(e, &kl_family_product_ring, values, "ring_by_rows",
+                          kl_groups_for(r->n, (int64_t)RING_ROWS * tiles), RING_WARPS * 32,
+                          ring_bytes(p->k * (int64_t)item), args, 8);
+}
+
 static int by_rows(struct kl_emit *e, const struct kl_command *c, const struct plan *p,
                    const struct rows *r) {
     const size_t item = kl_dtype_size(c->args[2].dtype);
+    if (fits_ring(e, p, r, p->k * (int64_t)item)) return by_ring(e, c, p, r);
     const int64_t pieces = p->k * (int64_t)item / PIECE, pairs = kl_groups_for(r->n, ROWS);
     const int values[] = {c->args[2].dtype, BY_ROWS};
     const uint32_t local = kl_local_size(e, WANT_LOCAL);
