@@ -526,7 +526,10 @@ static int n_shared; /* launches with dynamic shared memory */
 static int row_launch(struct kl_driver *p, void *queue, void *kernel, const uint32_t *groups,
                       const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
                       int n_args, struct kl_error **err) {
-    assert_true(shared_bytes > 0 && shared_bytes <= driver.dynamic_bytes);
+    /* Two groups have room on a multiprocessor, and never a third one: the grid has two for each,
+     * which must not land on a part of them. */
+    assert_true(2 * shared_bytes <= driver.dynamic_bytes &&
+                3 * shared_bytes > driver.dynamic_bytes);
     n_shared++;
     return nvrtc_launch(p, queue, kernel, groups[0], local[0], args, n_args, err);
 }

@@ -121,6 +121,12 @@ int kl_emit_shared(struct kl_emit *e, const struct kl_family *f, const int *valu
     return launch(e, &w, groups, shared_bytes, args, n_args);
 }
 
+size_t kl_emit_spread_bytes(const struct kl_emit *e, size_t bytes, int n) {
+    /* A group may have nearly all of a multiprocessor's shared memory. */
+    const size_t least = e->driver->dynamic_bytes / (size_t)(n + 1) / 16 * 16 + 16;
+    return bytes > least || e->driver->dynamic_bytes < least ? bytes : least;
+}
+
 static int emit_made(struct kl_emit *e, const char *file, const void *key, size_t key_bytes,
                      char *(*source)(void *ctx), void *ctx, const char *entry, int64_t groups,
                      uint32_t local, const struct kl_karg *args, int n_args) {

@@ -93,6 +93,10 @@ int kl_emit(struct kl_emit *e, const struct kl_family *f, const int *values, con
 int kl_emit_shared(struct kl_emit *e, const struct kl_family *f, const int *values,
                    const char *entry, int64_t groups, uint32_t local, size_t shared_bytes,
                    const struct kl_karg *args, int n_args);
+/* Dynamic shared memory for a group that needs `bytes`, so that no more than `n` groups are on a
+ * multiprocessor at a time. A grid of n groups for each multiprocessor would otherwise leave some
+ * of them with more and others with less, which then have nothing to do. */
+size_t kl_emit_spread_bytes(const struct kl_emit *e, size_t bytes, int n);
 /* The same for a source made at run time, complete except for the preludes. It is compiled once per
  * text. name: what messages call the source. */
 int kl_emit_source(struct kl_emit *e, const char *name, const char *source, const char *entry,

@@ -121,7 +121,8 @@ static int by_ring(struct kl_emit *e, const struct kl_command *c, const struct p
                              KL_KARG(early)};
     return kl_emit_shared(e, &kl_family_product_ring, values, "ring_by_rows",
                           kl_groups_for(r->n, (int64_t)RING_ROWS * tiles), RING_WARPS * 32,
-                          ring_bytes(p->k * (int64_t)item), args, 8);
+                          kl_emit_spread_bytes(e, ring_bytes(p->k * (int64_t)item), RING_RESIDENT),
+                          args, 8);
 }
 
 static int by_rows(struct kl_emit *e, const struct kl_command *c, const struct plan *p,

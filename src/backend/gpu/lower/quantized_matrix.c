@@ -127,9 +127,10 @@ static int by_row(struct kl_emit *e, const struct kl_command *c, const struct kl
                                    KL_KARG(a->o.lead),
                                    KL_KARG(tiles),
                                    KL_KARG(early)};
+    const size_t bytes = row_bytes(f, tiles == 1 ? ROW_WARPS : stages_of(f, a->q.k));
     return kl_emit_shared(e, &kl_family_quantized_row, values, "multiply_row",
                           batches * kl_groups_for(a->q.n, (int64_t)TILE * tiles), ROW_WARPS * 32,
-                          row_bytes(f, tiles == 1 ? ROW_WARPS : stages_of(f, a->q.k)), args, 11);
+                          kl_emit_spread_bytes(e, bytes, ROW_RESIDENT), args, 11);
 }
 
 /* ---- few rows ---- */
