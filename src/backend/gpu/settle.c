@@ -134,7 +134,7 @@ static void fetch_words(struct kl_gpu_device *dev, struct kl_command_buffer *cb)
     cb->error = kl_error_retain(atomic_load(&dev->lost));
 }
 
-static bool may_settle(struct kl_command_buffer *cb) {
+static bool may_settle(const struct kl_command_buffer *cb) {
     if (!cb->complete) return false;
     for (int i = 0; i < cb->n_waits; i++)
         if (!cb->waits[i]->settled) return false;
@@ -366,6 +366,20 @@ static bool rest_and_doze(struct kl_gpu_device *dev) {
     return news;
 }
 
+/* Whether a command buffer can be settled of which the driver will tell nothing more: it is known
+ * to be complete, or has never run. A caller that watched may not have seen it. The settling
+ * thread, if there is one, is told to look again instead. One whose settlement has begun waits for
+ * other processes, which wake this thread. The caller holds the lock. */
+static bool has_complete(struct kl_gpu_device *dev) {
+    bool has = false;
+    if (dev->settling)
+        dev->settle_again = true;
+    else
+        for (const struct kl_queue *q = dev->queues; q && !has; q = q->next)
+            has = q->head && may_settle(q->head) && !q->head->at;
+    return has;
+}
+
 static void settlement_thread(void *arg) {
     struct kl_gpu_device *dev = arg;
     for (;;) {
@@ -374,6 +388,11 @@ static void settlement_thread(void *arg) {
         int n = 0;
         if (rest_and_doze(dev)) continue;
         kl_mutex_lock(&dev->mu);
+        if (has_complete(dev)) {
+            kl_mutex_unlock(&dev->mu);
+            kl_gpu_settle(dev);
+            continue;
+        }
         dev->settler = KL_SETTLER_LISTENS;
         for (struct kl_queue *q = dev->queues; q && n < MAX_EVENTS; q = q->next) {
             struct kl_command_buffer *cb = q->head;

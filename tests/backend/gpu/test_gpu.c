@@ -726,6 +726,43 @@ static void handed_over_while_a_caller_watches(void **state) {
     for (int k = 0; k < 2; k++) kl_stream_release(s[k]);
 }
 
+static void *synchronize(void *s) {
+    (void)kl_stream_synchronize(s, NULL);
+    return NULL;
+}
+
+/* A command buffer of operations that do not run is complete from the beginning, and the driver
+ * tells nobody of it. Handed over while a caller watched, and not seen by that one, it is settled
+ * by the settlement thread, though another caller has slept for it all the time. */
+static void one_that_never_runs_is_settled(void **state) {
+    struct kl_stream *s = device_stream(0), *host = NULL;
+    struct kl_gpu_device *dev = kl_gpu_device_of(s->backend);
+    struct gate g;
+    gate_init(&g);
+    assert_int_equal(kl_stream_new(&host, KL_CPU, 0, NULL), 0);
+    struct kl_array *failed = t_gated(host, NULL, &g, true), *x = t_inc(s, failed);
+    pthread_t caller;
+    async_one(x);
+    gate_wait_arrived(&g, 1);
+    kl_mutex_lock(&dev->mu);
+    dev->watched = true;
+    kl_mutex_unlock(&dev->mu);
+    assert_int_equal(pthread_create(&caller, NULL, synchronize, s), 0);
+    while (!kl_timeline_is_awaited(x->t.fate->timeline)) sched_yield();
+    gate_open(&g);
+    until_handed_over(x);
+    kl_mutex_lock(&dev->mu);
+    dev->watched = false;
+    const bool listens = kl_gpu_settler_told(dev);
+    kl_mutex_unlock(&dev->mu);
+    if (listens) dev->driver->ops->wake(dev->driver);
+    pthread_join(caller, NULL);
+    t_expect_error(x, KL_EKERNEL);
+    release_all(2, (struct kl_array *[]){failed, x});
+    kl_stream_release(host);
+    kl_stream_release(s);
+}
+
 static int two_devices(void **state) {
     return t_use_sim(NULL) || setenv("KEEL_SIM_DEVICES", "2", 1);
 }
@@ -750,6 +787,7 @@ int main(void) {
         cmocka_unit_test(a_destructor_may_use_the_device),
         cmocka_unit_test(the_last_of_three_proves_the_others),
         cmocka_unit_test(handed_over_while_a_caller_watches),
+        cmocka_unit_test(one_that_never_runs_is_settled),
         cmocka_unit_test(an_unsubmitted_one_proves_nothing),
     };
     return cmocka_run_group_tests(tests, two_devices, NULL);
