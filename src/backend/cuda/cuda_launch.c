@@ -1,5 +1,5 @@
-/* cuda_launch.c - programs and launches. The slots `enter` and `begin` have made the device's
- * context current on the calling thread. */
+/* cuda_launch.c - programs and launches. The slot `begin` has made the device's context current on
+ * the thread that launches. */
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
 
@@ -35,6 +35,20 @@ int kl_cuda_load(struct kl_driver *driver, const void *binary, size_t bytes, voi
     return kl_cuda_module(kl_cuda_of(driver), "a compiled program", binary, module, err);
 }
 
+/* With more, including what the kernel declares, the kernel must ask for it. */
+enum { SHARED_FOR_ALL = 48 << 10 };
+
+/* Launches reach CUDA later than they are made, and others of the same kernel come between, from
+ * several threads, so a kernel asks once for as much as there is: a limit for one of them would
+ * refuse others. */
+static int allow_shared(struct kl_cuda *d, void *kernel, struct kl_error **err) {
+    int declared = 0;
+    KL_TRY(KL_CUDA(d, err, FuncGetAttribute, (&declared, KL_CU_FUNC_SHARED_BYTES, kernel)));
+    const int most = (int)d->driver.dynamic_bytes - declared;
+    if (most <= 0 || d->driver.dynamic_bytes <= SHARED_FOR_ALL) return KL_OK;
+    return KL_CUDA(d, err, FuncSetAttribute, (kernel, KL_CU_FUNC_MAX_DYNAMIC_SHARED_BYTES, most));
+}
+
 int kl_cuda_find(struct kl_driver *driver, void *module, const char *entry, void **kernel,
                  struct kl_error **err) {
     struct kl_cuda *d = kl_cuda_of(driver);
@@ -42,7 +56,8 @@ int kl_cuda_find(struct kl_driver *driver, void *module, const char *entry, void
     int result = d->api->ModuleGetFunction(kernel, module, entry);
     if (result == KL_CU_NOT_FOUND)
         return kl_fail(err, KL_ECOMPILE, "the program has no kernel '%s'", entry);
-    return kl_cuda_check(d, err, "cuModuleGetFunction", result);
+    KL_TRY(kl_cuda_check(d, err, "cuModuleGetFunction", result));
+    return allow_shared(d, *kernel, err);
 }
 
 int kl_cuda_limits(struct kl_driver *driver, void *kernel, struct kl_kernel_limits *limits,
@@ -56,27 +71,12 @@ int kl_cuda_limits(struct kl_driver *driver, void *kernel, struct kl_kernel_limi
     return KL_OK;
 }
 
-/* With more, including what the kernel declares, the kernel must ask for it. */
-enum { SHARED_FOR_ALL = 48 << 10 };
-
-/* A launch reaches CUDA later than this, and others of the same kernel come between, from several
- * threads, so each asks for as much as there is: a smaller limit would refuse an earlier launch. */
-static int allow_shared(struct kl_cuda *d, void *kernel, size_t bytes, struct kl_error **err) {
-    int declared = 0;
-    KL_TRY(KL_CUDA(d, err, FuncGetAttribute, (&declared, KL_CU_FUNC_SHARED_BYTES, kernel)));
-    if (bytes + (size_t)declared <= SHARED_FOR_ALL) return KL_OK;
-    const int all = (int)d->driver.dynamic_bytes - declared,
-              most = all > (int)bytes ? all : (int)bytes;
-    return KL_CUDA(d, err, FuncSetAttribute, (kernel, KL_CU_FUNC_MAX_DYNAMIC_SHARED_BYTES, most));
-}
-
 static int launch(struct kl_driver *driver, void *queue, void *kernel, const uint32_t *groups,
                   const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
                   int n_args, bool alone, struct kl_error **err) {
     struct kl_cuda *d = kl_cuda_of(driver);
     if (n_args > KL_MAX_KARGS)
         return kl_fail(err, KL_EINTERNAL, "a kernel with %d arguments", n_args);
-    if (shared_bytes) KL_TRY(allow_shared(d, kernel, shared_bytes, err));
     return kl_cuda_chain_add(d, queue, kernel, groups, local, (uint32_t)shared_bytes, args, n_args,
                              alone, err);
 }
