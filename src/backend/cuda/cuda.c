@@ -54,7 +54,8 @@ static int make_context(struct kl_cuda *d, struct kl_error **err) {
     return KL_OK;
 }
 
-int kl_cuda_enter(struct kl_cuda *d, struct kl_error **err) {
+/* KL_EDEVICE after a fork, KL_EDEVICELOST. */
+static int check_usable(struct kl_cuda *d, struct kl_error **err) {
     char text[64];
     if (atomic_load_explicit(&d->forked, memory_order_relaxed))
         return kl_fail(err, KL_EDEVICE,
@@ -65,6 +66,11 @@ int kl_cuda_enter(struct kl_cuda *d, struct kl_error **err) {
     if (lost)
         return kl_fail(err, KL_EDEVICELOST, "device '%s' is lost: %s", d->name,
                        kl_cuda_error_name(lost, text, sizeof text));
+    return KL_OK;
+}
+
+int kl_cuda_enter(struct kl_cuda *d, struct kl_error **err) {
+    KL_TRY(check_usable(d, err));
     void *context = atomic_load_explicit(&d->context, memory_order_acquire);
     /* The context is made current on every call, because other code of the process (a user's own
      * CUDA code) may have made another one current meanwhile. It costs nanoseconds. */
@@ -80,8 +86,9 @@ static void cuda_forked(struct kl_driver *driver) {
     atomic_store(&kl_cuda_of(driver)->forked, true);
 }
 
+/* Called for each operation, of which few call CUDA: those make the context current themselves. */
 static int cuda_enter(struct kl_driver *driver, struct kl_error **err) {
-    return kl_cuda_enter(kl_cuda_of(driver), err);
+    return check_usable(kl_cuda_of(driver), err);
 }
 
 static const struct kl_driver_ops ops = {.alloc = kl_cuda_mem_alloc,

@@ -295,6 +295,7 @@ int kl_cuda_blas(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_blas_api *api = kl_blas_api(NULL);
     if (!api) return 0;
     struct kl_cuda_problem *p = NULL;
+    KL_TRY(kl_cuda_enter(d, e->err));
     kl_mutex_lock(&d->blas.mu);
     int rc = handle_of(&d->blas, api) ? find_or_make(&d->blas, api, &key, &p, e->err) : KL_OK;
     kl_mutex_unlock(&d->blas.mu);

@@ -537,6 +537,7 @@ int kl_cuda_dnn(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_dnn_api *api = kl_dnn_api(NULL);
     if (!api) return 0;
     struct kl_cuda_convolution *k = NULL;
+    KL_TRY(kl_cuda_enter(d, e->err));
     kl_mutex_lock(&d->dnn.mu);
     int rc = handle_of(&d->dnn, api) ? find_or_make(&d->dnn, api, &t.key, &k, e->err) : KL_OK;
     kl_mutex_unlock(&d->dnn.mu);

@@ -333,6 +333,7 @@ int kl_cuda_fft(struct kl_emit *e, const struct kl_command *c) {
     if (!describe(&t, c)) return 0;
     const struct kl_cufft_api *api = kl_cufft_api(NULL);
     if (!api) return 0;
+    KL_TRY(kl_cuda_enter(kl_cuda_of(e->driver), e->err));
     KL_TRY(find_plans(kl_cuda_of(e->driver), api, &t, &all_known, e->err));
     if (!all_known) return 0;
     return e->dry ? ask(e, &t, c) : run(e, api, &t);

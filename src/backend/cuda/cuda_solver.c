@@ -467,6 +467,7 @@ int kl_cuda_solver(struct kl_emit *e, const struct kl_command *c) {
     struct job j = {
         .e = e, .c = c, .d = kl_cuda_of(e->driver), .a = &c->args[0], .out = &c->args[c->n_in]};
     if (!is_ours(c)) return 0;
+    KL_TRY(kl_cuda_enter(j.d, e->err));
     describe(&j);
     KL_TRY(find_library(&j));
     if (j.api) KL_TRY(find_sizes(&j));

@@ -158,8 +158,8 @@ struct kl_driver_ops {
      * compiled, one at a time, by the threads that need them. */
     bool (*helper_begin)(struct kl_driver *d);
     void (*helper_end)(struct kl_driver *d);
-    /* The calling thread will call the slots below until `leave`. KL_EDEVICE: the device cannot be
-     * used in this process (a fork), or the process ends. */
+    /* The calling thread will call the slots below until `leave`; called for each operation.
+     * KL_EDEVICE: the device cannot be used in this process (a fork), or the process ends. */
     int (*enter)(struct kl_driver *d, struct kl_error **err);
     void (*leave)(struct kl_driver *d); /* NULL: there is nothing to do */
     /* Compiles a complete source (with the driver's prelude) to a binary that can be stored in a
