@@ -1,5 +1,6 @@
 /* encode.c - encodes operations into the open command buffer of their stream. Only the holder of
  * the stream's executor role calls it. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/fault.h"
@@ -493,7 +494,7 @@ int kl_gpu_encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_de
     KL_TRY(kl_gpu_settlement_start(q->dev, err));
     for (int attempt = 0;; attempt++) {
         if (!q->open && !(q->open = kl_command_buffer_new(q, err))) return KL_ENOMEM;
-        q->open->uncertain = q->open->uncertain || q->n_put_off > 0;
+        q->open->uncertain = q->open->uncertain || atomic_load(&q->n_put_off) > 0;
         struct kl_gpu_op *op = NULL;
         struct kl_block *workspace = NULL;
         int n_commands = q->open->n_commands;
@@ -511,6 +512,22 @@ int kl_gpu_encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_de
     }
 }
 
+#ifdef KL_TEST_HOOKS
+/* Tests of the order of command buffers make many small ones. */
+static int most_ops(void) {
+    static _Atomic(int) known;
+    if (atomic_load(&known)) return atomic_load(&known);
+    const char *text = getenv("KEEL_TEST_MAX_OPS");
+    const int n = text ? atoi(text) : KL_MAX_OPS;
+    atomic_store(&known, n);
+    return n;
+}
+#else
+static int most_ops(void) {
+    return KL_MAX_OPS;
+}
+#endif
+
 /* Whether t belongs to a run of element-wise operations that use each other's values, which random
  * bits may begin and a reduction end. Such a run is not cut, because it becomes one kernel, which
  * needs memory only for its last result and does not store the others. Nor are a few operations
@@ -522,7 +539,7 @@ static bool goes_on(struct kl_command_buffer *cb, const struct kl_task *t) {
                         : now & KL_OPF_FETCHES ? (before & KL_OPF_ELEMENTWISE) != 0
                                                : false;
     if (now & before & KL_OPF_MOVES_ROWS)
-        return cb->n_ops < KL_MAX_OPS + MORE_MOVES && cb->new_bytes < kl_max_new_bytes;
+        return cb->n_ops < most_ops() + MORE_MOVES && cb->new_bytes < kl_max_new_bytes;
     if (!in_run) return false;
     bool uses = false;
     kl_mutex_lock(&cb->queue->dev->mu);
@@ -536,7 +553,7 @@ static bool goes_on(struct kl_command_buffer *cb, const struct kl_task *t) {
 
 static bool is_full(struct kl_command_buffer *cb, const struct kl_task *t) {
     if (t->begins || cb->n_ops >= KL_MOST_OPS) return true;
-    return (cb->n_ops >= KL_MAX_OPS || cb->new_bytes >= kl_max_new_bytes) && !goes_on(cb, t);
+    return (cb->n_ops >= most_ops() || cb->new_bytes >= kl_max_new_bytes) && !goes_on(cb, t);
 }
 
 bool kl_gpu_ends_before(struct kl_backend *b, struct kl_queue *q, const struct kl_task *t) {
@@ -567,14 +584,16 @@ void kl_gpu_skip(struct kl_backend *b, struct kl_queue *q, struct kl_task *t) {
     }
     /* There is no memory to note the ticket in: it is published with the last command buffer in
      * flight, if there is one. */
-    if (q->n_put_off) {
-        q->put_off[q->n_put_off - 1]->last_ticket = t->ticket;
-        return;
-    }
     kl_mutex_lock(&q->dev->mu);
+    while (q->giving) kl_cond_wait(&q->dev->given, &q->dev->mu);
+    const int n = atomic_load(&q->n_put_off);
     bool under_way = q->tail != NULL;
-    if (under_way) q->tail->last_ticket = t->ticket;
+    if (n)
+        q->put_off[n - 1]->last_ticket = t->ticket;
+    else if (under_way)
+        q->tail->last_ticket = t->ticket;
     kl_mutex_unlock(&q->dev->mu);
+    if (n) return;
     kl_timeline_publish(q->timeline->handed, t->ticket);
     if (!under_way) kl_timeline_publish(q->timeline, t->ticket);
 }

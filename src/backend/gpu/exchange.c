@@ -47,7 +47,9 @@ int kl_gpu_exchange(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
     part->failed = *err != NULL;
     *err = NULL;
     /* It must know whether its inputs have failed. */
-    if (!part->in_line || q->n_put_off || (q->open && q->open->uncertain)) kl_gpu_flush(b, q);
+    q->exchanges = true;
+    if (!part->in_line || atomic_load(&q->n_put_off) || (q->open && q->open->uncertain))
+        kl_gpu_flush(b, q);
     int rc = part->ops->begin(part, part->own, err);
     if (!rc && (rc = encode(q, t, part, err)))
         part->ops->refused(part, *err ? *err : kl_error_static(rc));

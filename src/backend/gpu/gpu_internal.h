@@ -9,7 +9,7 @@ enum {
     /* The limit inside a run that becomes one kernel, which is not cut at KL_MAX_OPS. */
     KL_MOST_OPS = 128,
     KL_MAX_TAINTS = 16, /* fault words that a value may depend on before they are merged into one */
-    KL_MOST_PUT_OFF = 16, /* command buffers of a queue that wait for their kernels */
+    KL_MOST_PUT_OFF = 16, /* command buffers of a queue that wait to be handed over */
 };
 /* Bytes of new outputs at which a command buffer is cut. */
 static const int64_t kl_max_new_bytes = (int64_t)256 << 20;
@@ -98,9 +98,14 @@ struct kl_queue {
     /* Exchanges for which other processes may not be ready, oldest first; the role holder's. */
     struct kl_command_buffer *held, *held_tail;
     int n_held;
-    /* Complete ones before it, oldest first, that wait for kernels; the role holder's too. */
+    /* Complete ones before it, oldest first, that wait for kernels or for the thread that hands
+     * over. The first one is NULL when it is handed over and its ticket is not published yet.
+     * Written under dev->mu. */
     struct kl_command_buffer *put_off[KL_MOST_PUT_OFF];
-    int n_put_off;
+    _Atomic(int) n_put_off;
+    bool giving;    /* a thread hands over the first of them; guarded by dev->mu */
+    bool compile;   /* some wait for kernels: the role holder hands over; written under dev->mu */
+    bool exchanges; /* it has had operations of several processes; the role holder's */
     struct kl_command_buffer *_Atomic handing; /* being handed over, for the child of a fork */
     struct kl_fault_words *clear_words;        /* guarded by dev->mu */
     struct kl_command_buffer *head, *tail;     /* handed over, oldest first; guarded by dev->mu */
@@ -127,6 +132,10 @@ struct kl_gpu_device {
     /* Wakes the settlement thread: n_unsettled has become positive, or somebody sleeps until a
      * value is there. */
     pthread_cond_t work;
+    /* The thread that hands over what other threads have encoded, so that these go on encoding. */
+    _Atomic(bool) giver_started;   /* written under mu */
+    pthread_cond_t offered;        /* there is something for it */
+    pthread_cond_t given;          /* a queue is not `giving` any more */
     struct kl_error *_Atomic lost; /* set once, then held for ever */
     _Atomic(int) n_cbs;            /* number of command buffers that exist; for tests */
     _Atomic(bool) forked;
@@ -193,10 +202,12 @@ int kl_gpu_encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_de
 /* ---- submit.c ---- */
 /* Hands over all that is encoded, and waits for its kernels. */
 void kl_gpu_flush(struct kl_backend *b, struct kl_queue *q);
-/* Gives cb, which is the queue's `handing` meanwhile, to the driver. */
+/* Gives cb, which is the queue's `handing` meanwhile, to the driver. Also of one that was put off:
+ * then it is the first of these, and the queue is `giving`. */
 void kl_gpu_hand_over(struct kl_command_buffer *cb);
-/* Ends the open command buffer; more will be encoded. It is handed over now or, while its kernels
- * or those of one before it are compiled, later. */
+/* Ends the open command buffer; more will be encoded. It is handed over now, or later: while its
+ * kernels or those of one before it are compiled, or by another thread while the device has other
+ * work. */
 void kl_gpu_cut(struct kl_backend *b, struct kl_queue *q);
 bool kl_gpu_ends_before(struct kl_backend *b, struct kl_queue *q, const struct kl_task *t);
 

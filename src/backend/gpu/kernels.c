@@ -16,20 +16,18 @@ void kl_gpu_kernels_ahead(struct kl_command_buffer *cb) {
     kl_driver_look_ahead(cb->queue->dev->driver, cb->commands, cb->n_commands, &cb->ahead);
 }
 
-/* Whether an input is known to have failed, or will fail. */
+/* Whether an input is known to have failed, or will fail. The caller holds dev->mu. */
 static bool lacks_input(struct kl_gpu_op *op) {
-    struct kl_gpu_device *dev = op->cb->queue->dev;
     bool lacks = false;
-    kl_mutex_lock(&dev->mu);
     for (int i = 0; i < op->n_in && !lacks; i++) {
         const struct kl_gpu_op *producer = op->in[i]->fate->device_op;
         lacks = producer ? producer->dropped || producer->cb->error
                          : kl_fate_error(op->in[i]->fate) != NULL;
     }
-    kl_mutex_unlock(&dev->mu);
     return lacks;
 }
 
+/* Another thread may encode operations that need its value. The caller holds dev->mu. */
 static void drop(struct kl_gpu_op *op) {
     op->dropped = true;
     op->n_words = op->n_taints = 0;
@@ -47,19 +45,25 @@ static void remove_dropped(struct kl_command_buffer *cb) {
 }
 
 void kl_gpu_kernels_settle(struct kl_command_buffer *cb) {
+    struct kl_mutex *mu = &cb->queue->dev->mu;
     bool any = false;
-    for (struct kl_gpu_op *op = cb->first; op && cb->uncertain; op = op->next) {
+    if (!cb->uncertain) return;
+    kl_mutex_lock(mu);
+    for (struct kl_gpu_op *op = cb->first; op; op = op->next) {
         /* Exchanges wait for their kernels, and for those of their inputs, when they are
          * encoded. */
         if (op->dropped || op->part) continue;
         bool fails = lacks_input(op);
         if (!fails && op->pending) {
+            kl_mutex_unlock(mu);
             const int rc = kl_driver_wait(cb->queue->dev->driver, op->pending, &op->error);
             if (rc && !op->error) op->error = kl_error_static(rc);
             fails = rc != KL_OK;
+            kl_mutex_lock(mu);
         }
         if (fails) drop(op);
         any = any || fails;
     }
+    kl_mutex_unlock(mu);
     if (any) remove_dropped(cb);
 }

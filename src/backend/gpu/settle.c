@@ -467,21 +467,27 @@ void kl_gpu_forked(struct kl_backend *b) {
     for (struct kl_queue *q = dev->queues; q; q = q->next) {
         used = true;
         for (struct kl_command_buffer *cb = q->head; cb; cb = cb->next) fail_forked(cb);
-        for (int i = 0; i < q->n_put_off; i++) fail_forked(q->put_off[i]);
+        for (int i = 0; i < atomic_load(&q->n_put_off); i++)
+            if (q->put_off[i]) fail_forked(q->put_off[i]);
         for (struct kl_command_buffer *cb = q->held; cb; cb = cb->next) fail_forked(cb);
         if (q->open) fail_forked(q->open);
         if (q->handing) fail_forked(q->handing);
         /* The objects that the command buffers hold belong to the parent process. */
         q->open = q->head = q->tail = NULL;
         q->held = NULL;
-        q->n_held = q->n_put_off = 0;
+        q->n_held = 0;
+        atomic_store(&q->n_put_off, 0);
+        q->giving = q->compile = false;
         q->handing = NULL;
     }
     dev->n_unsettled = 0;
     dev->settling = dev->settle_again = dev->watched = false;
     atomic_store(&dev->thread_started, false);
+    atomic_store(&dev->giver_started, false);
     dev->settler = KL_SETTLER_RUNS;
     kl_cond_init_clock(&dev->work);
+    kl_cond_init_clock(&dev->offered);
+    kl_cond_init_clock(&dev->given);
     if (used) atomic_store(&dev->forked, true);
     kl_driver_forked(dev->driver);
 }

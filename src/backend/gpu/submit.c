@@ -42,6 +42,17 @@ static int submit_surely(struct kl_command_buffer *cb, struct kl_error **err) {
     return submit(cb, err);
 }
 
+/* The first one that was put off is handed over, and everybody who waits for that was told. */
+static void leave_put_off(struct kl_queue *q) {
+    kl_mutex_lock(&q->dev->mu);
+    const int n = atomic_load(&q->n_put_off) - 1;
+    memmove(q->put_off, q->put_off + 1, (size_t)n * sizeof *q->put_off);
+    atomic_store(&q->n_put_off, n);
+    q->giving = false;
+    pthread_cond_broadcast(&q->dev->given);
+    kl_mutex_unlock(&q->dev->mu);
+}
+
 void kl_gpu_hand_over(struct kl_command_buffer *cb) {
     struct kl_queue *q = cb->queue;
     struct kl_gpu_device *dev = q->dev;
@@ -62,6 +73,8 @@ void kl_gpu_hand_over(struct kl_command_buffer *cb) {
     else
         q->head = cb;
     q->tail = cb;
+    const bool was_put_off = q->giving;
+    if (was_put_off) q->put_off[0] = NULL;
     atomic_store(&q->handing, NULL);
     dev->n_unsettled++;
     bool watched = dev->watched;
@@ -70,7 +83,8 @@ void kl_gpu_hand_over(struct kl_command_buffer *cb) {
     uint64_t ticket = cb->last_ticket;
     kl_mutex_unlock(&dev->mu);
     kl_timeline_publish(q->timeline->handed, ticket);
-    if (watched && !rc) return; /* the thread that watches settles */
+    if (was_put_off) leave_put_off(q); /* only now may another thread publish the next ticket */
+    if (watched && !rc) return;        /* the thread that watches settles */
     if (listens) dev->driver->ops->wake(dev->driver);
     kl_gpu_settle(dev);
 }
@@ -81,14 +95,36 @@ static struct kl_command_buffer *encoded(struct kl_queue *q) {
     return q->open && q->open->last_ticket ? q->open : NULL;
 }
 
-/* At each moment the child of a fork finds every command buffer somewhere. */
-static void hand_over_oldest(struct kl_queue *q) {
-    struct kl_command_buffer *cb = q->put_off[0];
+/* The first command buffer that was put off, for the caller to hand over; NULL: there is none. The
+ * caller holds dev->mu and nobody else is giving. */
+static struct kl_command_buffer *claim(struct kl_queue *q) {
+    struct kl_command_buffer *cb = atomic_load(&q->n_put_off) ? q->put_off[0] : NULL;
+    q->giving = cb != NULL;
     atomic_store(&q->handing, cb);
-    memmove(q->put_off, q->put_off + 1, (size_t)--q->n_put_off * sizeof *q->put_off);
-    kl_gpu_hand_over(cb);
+    return cb;
 }
 
+/* Hands over the oldest one, unless it is not ready and only those are wanted that are. false: it
+ * was not. Waits for another thread that hands one over. */
+static bool hand_over_oldest(struct kl_queue *q, bool only_ready) {
+    struct kl_gpu_device *dev = q->dev;
+    kl_mutex_lock(&dev->mu);
+    while (q->giving) kl_cond_wait(&dev->given, &dev->mu);
+    struct kl_command_buffer *cb = claim(q);
+    kl_mutex_unlock(&dev->mu);
+    if (!cb) return false;
+    if (!only_ready || kl_gpu_kernels_ready(cb)) {
+        kl_gpu_hand_over(cb);
+        return true;
+    }
+    kl_mutex_lock(&dev->mu);
+    q->giving = false;
+    atomic_store(&q->handing, NULL);
+    kl_mutex_unlock(&dev->mu);
+    return false;
+}
+
+/* At each moment the child of a fork finds every command buffer somewhere. */
 static void hand_over_open(struct kl_queue *q) {
     struct kl_command_buffer *cb = q->open;
     atomic_store(&q->handing, cb);
@@ -99,24 +135,82 @@ static void hand_over_open(struct kl_queue *q) {
 void kl_gpu_flush(struct kl_backend *b, struct kl_queue *q) {
     struct kl_command_buffer *cb = encoded(q);
     if (q->held) return;
-    if (cb && (q->n_put_off || !kl_gpu_kernels_ready(cb))) kl_gpu_kernels_ahead(cb);
-    while (q->n_put_off) hand_over_oldest(q);
+    const bool compile = q->compile && atomic_load(&q->n_put_off);
+    if (cb && (compile || !kl_gpu_kernels_ready(cb))) kl_gpu_kernels_ahead(cb);
+    while (hand_over_oldest(q, false)) continue;
     if (cb) hand_over_open(q);
+}
+
+/* ---- the thread that hands over ---- */
+
+/* A queue with something that this thread can hand over without waiting. The caller holds the
+ * lock. */
+static struct kl_queue *queue_to_give(struct kl_gpu_device *dev) {
+    struct kl_queue *q = dev->queues;
+    while (q && (q->giving || q->compile || !atomic_load(&q->n_put_off))) q = q->next;
+    return q;
+}
+
+static void giver(void *arg) {
+    struct kl_gpu_device *dev = arg;
+    kl_mutex_lock(&dev->mu);
+    for (;;) {
+        struct kl_queue *q = queue_to_give(dev);
+        if (!q) {
+            kl_cond_wait(&dev->offered, &dev->mu);
+            continue;
+        }
+        struct kl_command_buffer *cb = claim(q);
+        kl_mutex_unlock(&dev->mu);
+        kl_gpu_hand_over(cb);
+        kl_mutex_lock(&dev->mu);
+    }
+}
+
+/* Whether there is such a thread. When it cannot be started, each thread hands over itself. */
+static bool has_giver(struct kl_gpu_device *dev) {
+    if (atomic_load_explicit(&dev->giver_started, memory_order_acquire)) return true;
+    kl_mutex_lock(&dev->mu);
+    if (!atomic_load(&dev->giver_started))
+        atomic_store_explicit(&dev->giver_started, kl_thread_start(giver, dev, "keel-submit") == 0,
+                              memory_order_release);
+    const bool has = atomic_load(&dev->giver_started);
+    kl_mutex_unlock(&dev->mu);
+    return has;
+}
+
+/* Whether the device is busy, so that nothing is lost when another thread hands over a little
+ * later: to encode a command buffer and to hand it over take about the same time. */
+static bool can_wait(struct kl_queue *q) {
+    struct kl_gpu_device *dev = q->dev;
+    if (!dev->driver->apart || q->exchanges) return false;
+    kl_mutex_lock(&dev->mu);
+    const bool busy = q->head || atomic_load(&q->n_put_off);
+    kl_mutex_unlock(&dev->mu);
+    return busy && has_giver(dev);
 }
 
 void kl_gpu_cut(struct kl_backend *b, struct kl_queue *q) {
     struct kl_command_buffer *cb = encoded(q);
+    struct kl_gpu_device *dev = q->dev;
     if (!cb || q->held) return;
-    if (q->n_put_off == 0 && kl_gpu_kernels_ready(cb)) {
+    const bool ready = kl_gpu_kernels_ready(cb), alone = !atomic_load(&q->n_put_off);
+    if (alone && ready && !can_wait(q)) {
         hand_over_open(q);
         return;
     }
-    kl_gpu_kernels_ahead(cb);
-    while (q->n_put_off == KL_MOST_PUT_OFF) hand_over_oldest(q);
-    q->put_off[q->n_put_off] = cb;
-    q->n_put_off++;
+    const bool compile = !ready || (!alone && q->compile);
+    if (compile) kl_gpu_kernels_ahead(cb);
+    if (atomic_load(&q->n_put_off) == KL_MOST_PUT_OFF) hand_over_oldest(q, false);
+    kl_mutex_lock(&dev->mu);
+    const int n = atomic_load(&q->n_put_off);
+    q->put_off[n] = cb;
+    atomic_store(&q->n_put_off, n + 1);
     q->open = NULL;
-    while (q->n_put_off && kl_gpu_kernels_ready(q->put_off[0])) hand_over_oldest(q);
+    q->compile = compile;
+    if (!compile) pthread_cond_signal(&dev->offered);
+    kl_mutex_unlock(&dev->mu);
+    while (compile && hand_over_oldest(q, true)) continue;
 }
 
 static int queue_new(struct kl_backend *b, struct kl_timeline *t, struct kl_queue **out,
@@ -213,6 +307,8 @@ struct kl_backend *kl_gpu_backend_new(struct kl_driver *driver, int index, struc
     dev->driver = driver;
     kl_mutex_init(&dev->mu);
     kl_cond_init_clock(&dev->work);
+    kl_cond_init_clock(&dev->offered);
+    kl_cond_init_clock(&dev->given);
     dev->memory = (struct kl_memory){.name = driver->name,
                                      .raw_alloc = mem_alloc,
                                      .raw_free = mem_free,

@@ -685,6 +685,40 @@ static void an_unsubmitted_one_proves_nothing(void **state) {
     }
 }
 
+/* While the device is busy a thread of its own hands over what is encoded. A refused submission is
+ * met after operations that need its values were encoded: they fail with its error and do not run,
+ * and others run. */
+static void another_thread_hands_over(void **state) {
+    enum { CHAIN = 4 * KL_MAX_OPS };
+    struct kl_stream *s = device_stream(0);
+    struct kl_gpu_device *dev = kl_gpu_device_of(s->backend);
+    for (int refused = 0; refused < 2; refused++) {
+        struct kl_array *busy = t_const(s, 1), *x[CHAIN];
+        kl_sim_hold(0, true);
+        async_one(busy);
+        until_handed_over(busy);
+        x[0] = t_const(s, 0);
+        for (int i = 1; i < CHAIN - 1; i++) x[i] = t_inc(s, x[i - 1]);
+        x[CHAIN - 1] = t_const(s, 5);
+        if (refused) kl_sim_fail_submit_at(0, 1);
+        assert_int_equal(kl_async_eval(x, CHAIN, NULL), 0);
+        until_handed_over(x[CHAIN - 1]);
+        assert_true(atomic_load(&dev->giver_started));
+        kl_sim_hold(0, false);
+        for (int i = 0; i < KL_MAX_OPS; i++) assert_int_equal(t_value(x[i]), i);
+        for (int i = KL_MAX_OPS; i < CHAIN - 1; i++)
+            if (refused)
+                t_expect_error(x[i], KL_ESUBMIT);
+            else
+                assert_int_equal(t_value(x[i]), i);
+        assert_int_equal(t_value(x[CHAIN - 1]), 5);
+        (void)kl_stream_synchronize(s, NULL);
+        release_all(CHAIN, x);
+        kl_array_release(busy);
+    }
+    kl_stream_release(s);
+}
+
 static void until_watched(struct kl_stream *s, bool want) {
     struct kl_gpu_device *dev = kl_gpu_device_of(s->backend);
     for (bool is = !want; is != want;) {
@@ -786,6 +820,7 @@ int main(void) {
         cmocka_unit_test(the_same_error_under_every_schedule),
         cmocka_unit_test(a_destructor_may_use_the_device),
         cmocka_unit_test(the_last_of_three_proves_the_others),
+        cmocka_unit_test(another_thread_hands_over),
         cmocka_unit_test(handed_over_while_a_caller_watches),
         cmocka_unit_test(one_that_never_runs_is_settled),
         cmocka_unit_test(an_unsubmitted_one_proves_nothing),
