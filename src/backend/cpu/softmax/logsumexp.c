@@ -9,7 +9,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/softmax/logsumexp.h"
 #include "backend/cpu/vector/lanes.h"
-#include "backend/cpu/math/functions.h"
+#include "backend/cpu/math/functions_f64.h"
 #include "backend/cpu/vector/simd.h"
 #include "backend/cpu/vector/wide.h"
 #include "base/alloc.h"
@@ -94,31 +94,42 @@ static void finish_float(void *tops, const double *sum, int64_t n) {
     }
 }
 
-/* ---- float64: in loops ---- */
-static __attribute__((cold)) double joined_f64(double *lane) {
+/* ---- float64 ---- */
+static double joined_f64(double *lane) {
     for (int step = LANES / 2; step; step /= 2)
         for (int k = 0; k < step; k++) lane[k] += lane[k + step];
     return lane[0];
 }
-static __attribute__((cold)) double terms_f64(const double *x, int64_t n, double high) {
+static double terms_f64(const double *x, int64_t n, double high) {
     double lane[LANES] = {0}, shift = shift_of(high);
-    for (int64_t i = 0; i < n; i++) lane[i % LANES] += kl_exp_negative_f64(x[i] - shift);
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) KL_LANES(k, LANES) lane[k] += kl_exp_f64(x[i + k] - shift);
+    for (int k = 0; i + k < n; k++) lane[k] += kl_exp_f64(x[i + k] - shift);
     return joined_f64(lane);
 }
-static __attribute__((cold)) void sums_f64(struct leaf *b, double *top, double *sum) {
+/* Some columns of a leaf side by side, SIDE at most. */
+static void some_sums_f64(const struct leaf *b, int64_t from, int64_t n, const double *top,
+                          double *sum) {
+    double lane[LANES][SIDE] = {{0}}, shift[SIDE] = {0}, x[SIDE] = {0};
+    for (int64_t c = 0; c < n; c++) shift[c] = shift_of(top[from + c]);
+    for (int64_t r = 0; r < b->m; r++) {
+        memcpy(x, (const double *)b->rows[r] + from, (size_t)n * sizeof *x);
+        KL_LANES(c, SIDE) lane[r % LANES][c] += kl_exp_f64(x[c] - shift[c]);
+    }
+    for (int step = LANES / 2; step; step /= 2)
+        for (int k = 0; k < step; k++) KL_LANES(c, SIDE) lane[k][c] += lane[k + step][c];
+    memcpy(sum + from, lane[0], (size_t)n * sizeof *sum);
+}
+static void sums_f64(struct leaf *b, double *top, double *sum) {
     for (int64_t r = 0; r < b->m; r++) {
         const double *x = b->rows[r];
         KL_EACH(c, b->n) top[c] = KL_LARGER(top[c], x[c]);
     }
-    for (int64_t c = 0; c < b->n; c++) {
-        double lane[LANES] = {0}, shift = shift_of(top[c]);
-        for (int64_t r = 0; r < b->m; r++)
-            lane[r % LANES] += kl_exp_negative_f64(((const double *)b->rows[r])[c] - shift);
-        sum[c] = joined_f64(lane);
-    }
+    for (int64_t c = 0; c < b->n; c += SIDE)
+        some_sums_f64(b, c, kl_min64(SIDE, b->n - c), top, sum);
 }
 /* Adds the elements x[0 .. n-1] to the result so far, leaf by leaf. */
-static __attribute__((cold)) void add_f64(void *tops, double *sum, const void *in, int64_t n) {
+static void add_f64(void *tops, double *sum, const void *in, int64_t n) {
     const double *x = in;
     double *top = tops;
     for (int64_t at = 0; at < n; at += LEAF) {
@@ -136,7 +147,7 @@ static __attribute__((cold)) void add_f64(void *tops, double *sum, const void *i
     }
 }
 /* Adds one leaf of columns. */
-static __attribute__((cold)) void columns_f64(void *tops, double *sum, struct leaf *b) {
+static void columns_f64(void *tops, double *sum, struct leaf *b) {
     double high[WIDTH], terms[WIDTH];
     int odd = 0;
     memcpy(high, tops, (size_t)b->n * sizeof *high);
