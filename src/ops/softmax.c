@@ -111,7 +111,18 @@ int kl_vmap_softmax(const struct kl_vmap *v, struct kl_array **out, int *axis,
     return kl_vmap_build(v, out, &p, sizeof p, v->in, err);
 }
 
-/* ---- log_softmax: its kernels take the last axis ---- */
+/* ---- log_softmax ---- */
+/* The axis along which the operation is built: kernels of devices, and of complex64, take the last
+ * one; those of the CPU are slow where fewer columns lie side by side, or do not lie as they are
+ * counted. */
+static int axis_of_kernel(const struct kl_array *a, int axis, struct kl_stream *s) {
+    enum { FEWEST = 16 };
+    int64_t columns = 1;
+    for (int i = axis + 1; i < a->t.ndim; i++) columns *= a->t.dims[i];
+    bool kept = kl_stream_device_type(s) == KL_CPU && a->t.dtype != KL_C64 && columns >= FEWEST &&
+                (a->t.layout & KL_ROW_CONTIGUOUS);
+    return kept ? axis : a->t.ndim - 1;
+}
 int kl_build_log_softmax(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
     struct kl_axis_params p;
     struct kl_array *a = b->in[0], *typed, *moved, *made;
@@ -121,11 +132,11 @@ int kl_build_log_softmax(const struct kl_build *b, struct kl_array **out, struct
     const int axis = p.axis;
     const enum kl_dtype dtype = kl_dtype_inexact(a->t.dtype);
     KL_TRY(kl_cast_to(&typed, a, dtype, b->s, err));
-    int rc = kl_swapaxes(&moved, typed, axis, -1, b->s, err);
+    p.axis = axis_of_kernel(typed, axis, b->s);
+    int rc = kl_swapaxes(&moved, typed, axis, p.axis, b->s, err);
     kl_array_release(typed);
     if (rc) return rc;
-    p.axis = moved->t.ndim - 1;
-    if (axis != p.axis && kl_stream_device_type(b->s) == KL_CPU) { /* its kernel would gather */
+    if (kl_stream_device_type(b->s) == KL_CPU) { /* its kernels would gather */
         typed = moved;
         rc = kl_contiguous(&moved, typed, false, b->s, err);
         kl_array_release(typed);
@@ -141,7 +152,7 @@ int kl_build_log_softmax(const struct kl_build *b, struct kl_array **out, struct
                       dtype, moved->t.ndim, moved->t.dims, err);
     kl_array_release(moved);
     if (rc) return rc;
-    rc = kl_swapaxes(out, made, axis, -1, b->s, err);
+    rc = kl_swapaxes(out, made, axis, p.axis, b->s, err);
     kl_array_release(made);
     return rc;
 }

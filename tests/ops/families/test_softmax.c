@@ -311,66 +311,109 @@ static int log_softmax(struct kl_array **out, struct kl_array *const *in, const 
                       e);
 }
 
-/* Rows near the lengths of lanes and tiles, and columns, with elements far below the others,
- * against the formula in double. Every variant gives the same bits, also of strided operands. */
-static void logarithms(void **state) {
-    static const int lengths[] = {1, 2, 15, 16, 17, 511, 512, 513, 3000};
-    static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32, KL_F64};
-    static const double eps[] = {0x1p-11, 0x1p-8, 0x1p-23, 0x1p-51};
-    enum { ROWS = 5, MOST = 3000 };
-    static float v[ROWS * MOST];
-    for (size_t k = 0; k < 8 * (sizeof lengths / sizeof *lengths); k++) {
-        if (!kl_test_takes("cpu", 1)) continue;
-        const int n = lengths[k / 8], d = (int)(k % 4), axis = k % 8 < 4 ? 1 : -2;
-        const int step = axis == 1 ? 1 : ROWS;
-        for (int r = 0; r < ROWS; r++)
-            for (int i = 0; i < n; i++)
-                v[axis == 1 ? r * n + i : i * ROWS + r] =
-                    (float)((i * 37 + r * 11) % 101) / 8 - (i % 7 == 3 ? 900 : 0) + 256 * (float)r;
-        struct kl_array *f = array_of(KL_F32, SHAPE(axis == 1 ? ROWS : n, axis == 1 ? n : ROWS), v),
-                        *a, *wide;
-        EXPECT_OK(kl_astype(&a, f, (int)dtypes[d], cpu(), &err));
-        EXPECT_OK(kl_astype(&wide, a, KL_F64, cpu(), &err));
-        double *x = values_of(wide);
-        const size_t bytes = (size_t)(ROWS * n) * kl_dtype_size(dtypes[d]);
-        void *first = NULL;
-        for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
-            struct kl_array *t = strided(kl_array_retain(a)), *out, *other, *w;
-            kl_cpu_use_variant(variant);
-            EXPECT_OK(log_softmax(&out, &a, &axis, &err));
-            EXPECT_OK(log_softmax(&other, &t, &axis, &err));
-            assert_int_equal(out->t.dtype, dtypes[d]);
-            EXPECT_OK(kl_astype(&w, out, KL_F64, cpu(), &err));
-            void *bits = values_of(out), *same = values_of(other);
-            assert_memory_equal(bits, same, bytes);
-            if (first) assert_memory_equal(first, bits, bytes);
-            double *got = values_of(w);
-            for (int r = 0; r < ROWS; r++) {
-                const double *row = x + (axis == 1 ? r * n : r);
-                double top = -INFINITY, total = 0;
-                for (int i = 0; i < n; i++) top = fmax(top, row[i * step]);
-                for (int i = 0; i < n; i++) total += exp(row[i * step] - top);
-                for (int i = 0; i < n; i++) {
-                    const double want = row[i * step] - top - log(total),
-                                 y = got[(axis == 1 ? r * n : r) + i * step];
-                    if (!(fabs(y - want) <= eps[d] * (fabs(want) + 8 * (d > 1))))
-                        fail_msg("%s, length %d, axis %d, row %d: element %d is %.17g, not %.17g",
-                                 kl_dtype_name(dtypes[d]), n, axis, r, i, y, want);
-                }
-            }
-            free(first);
-            first = bits;
-            free(same);
-            free(got);
-            struct kl_array *made[] = {t, out, other, w};
-            for (int i = 0; i < 4; i++) kl_array_release(made[i]);
+/* x has outer * length * inner elements and `got` their results along the middle axis. */
+static void check_logarithms(const char *what, const double *x, const double *got, int outer,
+                             int length, int inner, double eps, double least) {
+    for (int r = 0; r < outer * inner; r++) {
+        const int64_t first = (int64_t)(r / inner) * length * inner + r % inner;
+        long double total = 0;
+        double top = -INFINITY;
+        for (int64_t i = 0; i < length; i++) top = fmax(top, x[first + i * inner]);
+        for (int64_t i = 0; i < length; i++) total += (long double)exp(x[first + i * inner] - top);
+        for (int64_t i = 0; i < length; i++) {
+            const int64_t at = first + i * inner;
+            const double want = x[at] - top - log((double)total);
+            if (!(fabs(got[at] - want) <= eps * (fabs(want) + least)))
+                fail_msg("%s, %d x %d x %d, %d: element %d is %.17g, not %.17g", what, outer,
+                         length, inner, r, (int)i, got[at], want);
         }
+    }
+}
+
+static const struct {
+    enum kl_dtype dtype;
+    double eps, least; /* a result y may differ by eps * (|y| + least) */
+} bounds[] = {{KL_F16, 0x1p-11, 0x1p-6},
+              {KL_BF16, 0x1p-8, 0x1p-9},
+              {KL_F32, 0x1p-23, 8},
+              {KL_F64, 0x1p-51, 8}};
+
+/* Every variant gives the same bits, also of strided operands. */
+static void check_variants(const float *v, int outer, int length, int inner, size_t k) {
+    struct kl_array *f = array_of(KL_F32, SHAPE(outer, length, inner), v), *a, *wide;
+    EXPECT_OK(kl_astype(&a, f, (int)bounds[k].dtype, cpu(), &err));
+    EXPECT_OK(kl_astype(&wide, a, KL_F64, cpu(), &err));
+    double *x = values_of(wide);
+    const size_t bytes = (size_t)a->t.size * kl_dtype_size(bounds[k].dtype);
+    const int axis = -2;
+    void *first = NULL;
+    for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+        struct kl_array *t = strided(kl_array_retain(a)), *out, *other, *w;
+        kl_cpu_use_variant(variant);
+        EXPECT_OK(log_softmax(&out, &a, &axis, &err));
+        EXPECT_OK(log_softmax(&other, &t, &axis, &err));
+        assert_int_equal(out->t.dtype, bounds[k].dtype);
+        EXPECT_OK(kl_astype(&w, out, KL_F64, cpu(), &err));
+        void *bits = values_of(out), *same = values_of(other);
+        assert_memory_equal(bits, same, bytes);
+        if (first) assert_memory_equal(first, bits, bytes);
+        double *got = values_of(w);
+        check_logarithms(kl_dtype_name(bounds[k].dtype), x, got, outer, length, inner,
+                         bounds[k].eps, bounds[k].least);
         free(first);
-        free(x);
-        struct kl_array *made[] = {f, a, wide};
-        for (int i = 0; i < 3; i++) kl_array_release(made[i]);
+        first = bits;
+        free(same);
+        free(got);
+        struct kl_array *made[] = {t, out, other, w};
+        for (int i = 0; i < 4; i++) kl_array_release(made[i]);
+    }
+    free(first);
+    free(x);
+    struct kl_array *made[] = {f, a, wide};
+    for (int i = 0; i < 3; i++) kl_array_release(made[i]);
+}
+
+/* Rows near the lengths of lanes, tiles and segments, and few or many columns, with elements far
+ * below the others, and rows far from 0. */
+static void logarithms(void **state) {
+    static const int shapes[][3] = {{5, 1, 1},     {5, 2, 1},     {70, 15, 1},    {70, 16, 1},
+                                    {5, 17, 1},    {40, 48, 1},   {40, 49, 1},    {5, 511, 1},
+                                    {300, 513, 1}, {5, 3000, 1},  {1, 1, 5},      {2, 2, 5},
+                                    {1, 513, 5},   {3, 17, 16},   {2, 48, 33},    {2, 49, 1100},
+                                    {1, 3000, 16}, {1, 70000, 1}, {33, 66000, 1}, {1, 66000, 17}};
+    for (size_t i = 0; i < 4 * (sizeof shapes / sizeof *shapes); i++) {
+        const int *d = shapes[i / 4], size = d[0] * d[1] * d[2];
+        if (!kl_test_takes("cpu", 1)) continue;
+        float *v = malloc((size_t)size * sizeof *v);
+        for (int e = 0; e < size; e++) {
+            const int r = e / (d[1] * d[2]) * d[2] + e % d[2], at = e / d[2] % d[1];
+            v[e] = (float)((at * 37 + r * 11) % 101) / 8 - (at % 7 == 3 ? 900 : 0) +
+                   256 * (float)(r % 50) + (r % 41 == 40 && i % 4 > 1 ? 0x1p21f : 0);
+        }
+        check_variants(v, d[0], d[1], d[2], i % 4);
+        free(v);
     }
     kl_cpu_use_variant(kl_cpu_n_variants() - 1);
+}
+
+/* Results that are written past the caches. */
+static void large_logarithms(void **state) {
+    enum { ROWS = 4160, COLUMNS = 1024 };
+    float *v = malloc(sizeof *v * ROWS * COLUMNS);
+    double *x = malloc(sizeof *x * ROWS * COLUMNS), *y = malloc(sizeof *y * ROWS * COLUMNS);
+    for (int i = 0; i < ROWS * COLUMNS; i++) x[i] = v[i] = (float)(i * 37 % 1009) / 64;
+    struct kl_array *a = array_of(KL_F32, SHAPE(ROWS, COLUMNS), v), *out;
+    for (int axis = 0; axis < 2; axis++) {
+        EXPECT_OK(log_softmax(&out, &a, &axis, &err));
+        float *got = values_of(out);
+        for (int i = 0; i < ROWS * COLUMNS; i++) y[i] = got[i];
+        check_logarithms("large", x, y, axis ? ROWS : 1, axis ? COLUMNS : ROWS, axis ? 1 : COLUMNS,
+                         0x1p-23, 8);
+        free(got);
+        kl_array_release(out);
+    }
+    free(v), free(x), free(y);
+    kl_array_release(a);
 }
 
 static void special_logarithms(void **state) {
@@ -389,6 +432,40 @@ static void special_logarithms(void **state) {
     EXPECT_F32(out, SHAPE(1, 1), 0);
     struct kl_array *all[] = {a, none, whole};
     for (int i = 0; i < 3; i++) kl_array_release(all[i]);
+}
+
+/* The same in rows and columns that the kernels for long ones take: lines with infinity, with NaN
+ * and infinity, with nothing but -infinity, and with some -infinity. */
+static void special_long_logarithms(void **state) {
+    enum { LINES = 20, N = 100 };
+    float v[LINES * N];
+    for (int axis = 0; axis < 2; axis++) {
+        const int step = axis ? 1 : LINES;
+        for (int r = 0; r < LINES; r++)
+            for (int i = 0; i < N; i++) {
+                float *x = &v[(axis ? r * N : r) + i * step];
+                *x = r % 4 == 2 || (r % 4 == 3 && i > 1) ? -INFINITY : (float)(i % 2);
+                if (r % 4 < 2 && i == 3) *x = INFINITY;
+                if (r % 4 == 1 && i == 50) *x = NAN;
+            }
+        struct kl_array *a = array_of(KL_F32, SHAPE(axis ? LINES : N, axis ? N : LINES), v), *out;
+        EXPECT_OK(log_softmax(&out, &a, &axis, &err));
+        float *y = values_of(out);
+        for (int r = 0; r < LINES; r++)
+            for (int i = 0; i < N; i++) {
+                const float got = y[(axis ? r * N : r) + i * step],
+                            want = r % 4 == 0  ? i == 3 ? NAN : -INFINITY
+                                   : r % 4 < 3 ? NAN
+                                   : i > 1     ? -INFINITY
+                                               : (float)i - 1.31326169f;
+                if (!(isnan(want) ? isnan(got) : got == want || fabsf(got - want) < 1e-6f))
+                    fail_msg("axis %d, line %d: element %d is %g, not %g", axis, r, i, (double)got,
+                             (double)want);
+            }
+        free(y);
+        kl_array_release(a);
+        kl_array_release(out);
+    }
 }
 
 /* As a - logsumexp(a), also where imaginary parts are large and real ones infinite. */
@@ -472,6 +549,8 @@ int main(void) {
                                        cmocka_unit_test(larger_than_cache),
                                        cmocka_unit_test(bad),
                                        cmocka_unit_test(logarithms),
+                                       cmocka_unit_test(large_logarithms),
+                                       cmocka_unit_test(special_long_logarithms),
                                        cmocka_unit_test(special_logarithms),
                                        cmocka_unit_test(complex_logarithms),
                                        cmocka_unit_test(slopes_of_logarithms),

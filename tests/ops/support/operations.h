@@ -2,6 +2,8 @@
  * that apply one check to all of them (variants, threads, fusion); operands with special values;
  * and which results count as equal. */
 #pragma once
+#include "base/op/op_params.h"
+#include "ops/build/build.h"
 #include "ops/support/helpers.h"
 
 static inline int round_to_tens(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
@@ -100,6 +102,7 @@ ALONG(cummax_axis, kl_cummax(out, a, axis, keepdims, true, s, err))
 ALONG(cummin_axis, kl_cummin(out, a, axis, keepdims, true, s, err))
 ALONG(logcumsumexp_axis, kl_logcumsumexp(out, a, axis, keepdims, true, s, err))
 ALONG(rms_norm_axis, kl_rms_norm(out, a, NULL, 1e-5f, s, err))
+ALONG(log_softmax_axis, kl_op_make(out, KL_OP_LOG_SOFTMAX, KL_PARAMS_OF(axis, axis), &a, 1, s, err))
 ALONG(layer_norm_axis, kl_layer_norm(out, a, NULL, NULL, 1e-5f, s, err))
 static int rope_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
                      struct kl_stream *s, struct kl_error **err) {
@@ -123,6 +126,7 @@ static const struct {
     NAMED(std_axis),          NAMED(median_axis),    NAMED(partition_axis),    NAMED(topk_axis),
     NAMED(cumsum_axis),       NAMED(cumprod_axis),   NAMED(cummax_axis),       NAMED(cummin_axis),
     NAMED(logcumsumexp_axis), NAMED(rms_norm_axis),  NAMED(layer_norm_axis),   NAMED(rope_axis),
+    NAMED(log_softmax_axis),
 };
 
 /* Random bits and special values; half of the floats have a moderate size. */

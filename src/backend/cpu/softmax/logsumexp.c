@@ -19,7 +19,7 @@ enum {
     LANES = KL_PAIR_LANES,
     LEAF = 1024,
     SEGMENT = 1 << 16,
-    WIDTH = 1024, /* the most columns that are computed side by side */
+    WIDTH = KL_LOGSUMEXP_WIDTH,
     /* The distance between lanes, in floats. A power of two would map the lanes to a few sets of
      * the L1 cache. */
     PITCH = WIDTH + 16,
@@ -42,7 +42,8 @@ static inline double shift_of(double top) {
 }
 
 /* The functions that join the results of a leaf of columns, or of a segment, and those that finish
- * a result: the logarithm of a sum replaces its largest element. */
+ * a result: the logarithm of a sum is added to its largest element, or, if there is a `rest`, is
+ * stored there. */
 static __attribute__((cold)) void join_double(void *tops, double *sum, const void *tops_2,
                                               const double *sum_2, int64_t n) {
     double *top = tops;
@@ -54,10 +55,13 @@ static __attribute__((cold)) void join_double(void *tops, double *sum, const voi
         top[c] = high;
     }
 }
-static __attribute__((cold)) void finish_double(void *tops, const double *sum, int64_t n) {
-    double *top = tops;
-    for (int64_t c = 0; c < n; c++)
-        if (fabs(top[c]) < (double)INFINITY) top[c] += log(sum[c]);
+static __attribute__((cold)) void finish_double(void *tops, const double *sum, int64_t n,
+                                                void *rests) {
+    double *top = tops, *rest = rests;
+    for (int64_t c = 0; c < n; c++) {
+        const double log_of = fabs(top[c]) < (double)INFINITY ? log(sum[c]) : 0;
+        *(rest ? &rest[c] : &top[c]) = rest ? log_of : top[c] + log_of;
+    }
 }
 static void join_float(void *tops, double *sum, const void *tops_2, const double *sum_2,
                        int64_t n) {
@@ -79,18 +83,23 @@ static void join_float(void *tops, double *sum, const void *tops_2, const double
         memcpy(sum + at, s, some * sizeof *s);
     }
 }
-static void finish_float(void *tops, const double *sum, int64_t n) {
+static void finish_float(void *tops, const double *sum, int64_t n, void *rests) {
     for (int64_t at = 0; at < n; at += KL_WIDE_LANES) {
         const size_t some = (size_t)kl_min64(KL_WIDE_LANES, n - at);
-        float top[KL_WIDE_LANES] = {0};
+        float top[KL_WIDE_LANES] = {0}, rest[KL_WIDE_LANES];
         double s[KL_WIDE_LANES] = {0};
         memcpy(top, (float *)tops + at, some * sizeof *top);
         memcpy(s, sum + at, some * sizeof *s);
         KL_LANES(c, KL_WIDE_LANES) {
-            float y = (float)((double)top[c] + kl_log_wide(s[c]));
+            const double log_of = kl_log_wide(s[c]);
+            float y = (float)((double)top[c] + log_of);
+            rest[c] = fabsf(top[c]) < INFINITY ? (float)log_of : 0;
             top[c] = fabsf(top[c]) < INFINITY ? y : top[c];
         }
-        memcpy((float *)tops + at, top, some * sizeof *top);
+        if (rests)
+            memcpy((float *)rests + at, rest, some * sizeof *rest);
+        else
+            memcpy((float *)tops + at, top, some * sizeof *top);
     }
 }
 
@@ -367,7 +376,7 @@ struct family {
     void (*add)(void *top, double *sum, const void *x, int64_t n);
     void (*columns)(void *top, double *sum, struct leaf *b);
     void (*join)(void *top, double *sum, const void *top_2, const double *sum_2, int64_t n);
-    void (*finish)(void *top, const double *sum, int64_t n);
+    void (*finish)(void *top, const double *sum, int64_t n, void *rest);
 };
 static const struct family f32 = {&kind_f32, add_f32, columns_f32, join_float, finish_float};
 static const struct family bf16 = {&kind_bf16, add_bf16, columns_bf16, join_float, finish_float};
@@ -384,6 +393,8 @@ struct job {
     int64_t run, group, run_groups, n_groups, segments; /* as in reduce.h */
     char *tops;                                         /* [segments][n_out], where segments > 1 */
     double *sums;                                       /* [segments][n_out] too */
+    const struct kl_logsumexp_taker *taker;             /* NULL, or takes the results */
+    bool whole; /* a task computes all segments of its outputs */
 };
 
 static void empty(const struct job *j, char *top, double *sum, int64_t n) {
@@ -459,11 +470,22 @@ static void by_columns(const struct job *j, int64_t begin, int64_t n, int64_t fr
     }
 }
 
-static void store(const struct job *j, int64_t begin, int64_t n, char *top, const double *sum) {
+/* Hands over results, WIDTH at a time; those of a taker are its own as long as it runs. */
+static void store(const struct job *j, int64_t begin, int64_t n, char *top, const double *sum,
+                  kl_parallel_for *parallel) {
     const struct kl_arg *out = j->l->out;
-    j->f->finish(top, sum, n);
-    kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), j->type,
-               top, n);
+    _Alignas(64) char rest[WIDTH * sizeof(double)];
+    if (!j->taker) {
+        j->f->finish(top, sum, n, NULL);
+        kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype),
+                   j->type, top, n);
+        return;
+    }
+    for (int64_t at = 0; at < n; at += WIDTH) {
+        const int64_t m = kl_min64(WIDTH, n - at);
+        j->f->finish(top + at * j->bytes, sum + at, m, rest);
+        j->taker->take(j->taker, begin + at, m, top + at * j->bytes, rest, parallel);
+    }
 }
 
 static void segment_chunk(void *arg, int64_t i) {
@@ -472,14 +494,29 @@ static void segment_chunk(void *arg, int64_t i) {
     int64_t all = j->run ? j->run : j->s.n_out, place = g % j->run_groups * j->group;
     int64_t begin = g / j->run_groups * all + place, n = kl_min64(j->group, all - place);
     int64_t from = segment * SEGMENT, count = kl_min64(SEGMENT, j->s.n_red - from);
-    _Alignas(64) char room[WIDTH * sizeof(double)];
-    double sums[WIDTH];
+    _Alignas(64) char room[WIDTH * sizeof(double)], other[WIDTH * sizeof(double)];
+    double sums[WIDTH], others[WIDTH];
     int64_t at = segment * j->s.n_out + begin;
     char *top = j->tops ? j->tops + at * j->bytes : room;
     double *sum = j->tops ? j->sums + at : sums;
     empty(j, top, sum, n);
     (j->columns ? by_columns : by_rows)(j, begin, n, from, count, top, sum);
-    if (!j->tops) store(j, begin, n, top, sum);
+    for (from += count; j->whole && from < j->s.n_red; from += count) {
+        count = kl_min64(SEGMENT, j->s.n_red - from);
+        empty(j, other, others, n);
+        (j->columns ? by_columns : by_rows)(j, begin, n, from, count, other, others);
+        j->f->join(top, sum, other, others, n);
+    }
+    if (!j->tops) store(j, begin, n, top, sum, NULL);
+}
+
+/* For a taker, no more rows than stay in the L2 cache, and no segments where there are outputs
+ * enough for all threads. Narrower strips of columns cost more than they save. */
+static void fit_taker(struct job *j) {
+    enum { ELEMENTS = 1 << 18, FEWEST = 16 };
+    if (!j->taker) return;
+    if (!j->columns && j->group * j->s.n_red > ELEMENTS) j->group = 1;
+    j->whole = j->segments > 1 && j->s.n_out >= FEWEST * j->group;
 }
 
 static int logsumexp(struct job *j) {
@@ -488,7 +525,7 @@ static int logsumexp(struct job *j) {
     struct kl_launch alone = {.parallel = j->l->in->size >= KL_CHUNK ? j->l->parallel : NULL};
     j->rows = j->f->kind && (!j->s.n_gone || (j->s.n_gone == 1 && j->s.gone_strides[0] == 1));
     if (j->s.n_red <= KL_LOGSUMEXP_FEW && j->f->kind) {
-        kl_logsumexp_few(j->l, &j->s, j->rows);
+        kl_logsumexp_few(j->l, &j->s, j->rows, j->taker);
         return KL_OK;
     }
     j->segments = kl_ceil_div(j->s.n_red, SEGMENT);
@@ -504,90 +541,57 @@ static int logsumexp(struct job *j) {
         int64_t least = j->rows && j->s.n_out >= SIDE * SIDE ? SIDE : 1;
         j->group = fit > KL_TILE ? KL_TILE : fit < least ? least : fit;
     }
+    fit_taker(j);
+    const int64_t segments = j->whole ? 1 : j->segments;
     j->run_groups = kl_ceil_div(j->run ? j->run : j->s.n_out, j->group);
     j->n_groups = (j->run ? j->s.n_out / j->run : 1) * j->run_groups;
-    if (j->segments > 1) {
+    if (segments > 1) {
         int64_t n = j->segments * j->s.n_out;
         memory = kl_malloc((size_t)n * (sizeof *j->sums + (size_t)j->bytes));
         if (!memory) return kl_fail_nomem(j->l->err);
         j->sums = (double *)memory;
         j->tops = memory + n * (int64_t)sizeof *j->sums;
     }
-    kl_run_tasks(&alone, j->segments * j->n_groups, segment_chunk, j);
+    kl_run_tasks(&alone, segments * j->n_groups, segment_chunk, j);
     if (memory) {
         for (int64_t s = 1; s < j->segments; s++)
             j->f->join(j->tops, j->sums, j->tops + s * j->s.n_out * j->bytes,
                        j->sums + s * j->s.n_out, j->s.n_out);
-        store(j, 0, j->s.n_out, j->tops, j->sums);
+        store(j, 0, j->s.n_out, j->tops, j->sums, alone.parallel);
     }
     kl_free(memory);
     return KL_OK;
 }
 
-/* ---- complex64: one output after another ---- */
-static void logsumexp_c64(void *arg, int64_t o) {
-    const struct job *j = arg;
-    const struct kl_arg *in = j->l->in;
-    struct kl_c64 *out = (struct kl_c64 *)j->l->out->data + o, total;
-    int64_t offset;
-    float top = -INFINITY;
-    double re = 0, im = 0;
-    struct kl_cursor c;
-    union kl_tile tile;
-    kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, o, 1, &offset);
-    kl_cursor_init(&c, (struct kl_c64 *)in->data + offset, (int)sizeof total, j->s.n_gone,
-                   j->s.gone_dims, j->s.gone_strides);
-    for (int pass = 0; pass < 2; pass++) {
-        kl_cursor_seek(&c, 0);
-        for (int64_t at = 0; at < j->s.n_red; at += KL_TILE) {
-            int64_t n = kl_min64(KL_TILE, j->s.n_red - at);
-            const struct kl_c64 *x = kl_cursor_next(&c, n, &tile);
-            for (int64_t i = 0; i < n; i++) {
-                if (pass == 0) {
-                    top = kl_max_f32(top, x[i].re);
-                    continue;
-                }
-                struct kl_c64 e = kl_c64_exp((struct kl_c64){x[i].re - top, x[i].im});
-                re += (double)e.re;
-                im += (double)e.im;
-            }
-        }
-        if (fabsf(top) == INFINITY) {
-            *out = (struct kl_c64){top, 0};
-            return;
-        }
-    }
-    total = kl_c64_log((struct kl_c64){(float)re, (float)im});
-    *out = (struct kl_c64){total.re + top, total.im};
+static void choose(struct job *j) {
+    const enum kl_dtype dtype = j->l->in->dtype;
+    j->type = kl_compute_dtype(dtype);
+    j->bytes = (int)kl_dtype_size(j->type);
+    j->f = dtype == KL_F64 ? &f64 : dtype == KL_BF16 ? &bf16 : dtype == KL_F16 ? &f16 : &f32;
+}
+
+int kl_logsumexp_for(struct kl_launch *l, int axis, const struct kl_logsumexp_taker *taker) {
+    struct job j = {.l = l, .taker = taker};
+    kl_split_axes(&j.s, l->in, 1, &axis);
+    choose(&j);
+    return logsumexp(&j);
 }
 
 int kl_cpu_logsumexp(struct kl_launch *l) {
     const struct kl_reduce_params *p = l->params;
     struct job j = {.l = l};
-    const struct kl_arg *in = l->in;
     if (l->out->size == 0) return KL_OK;
     kl_split_axes(&j.s, l->in, p->n_axes, p->axes);
     if (l->out->dtype == KL_C64) {
-        struct kl_launch alone = {.parallel = l->in->size >= KL_CHUNK ? l->parallel : NULL};
-        if (j.s.n_red == 0) { /* the logarithm of a sum without terms */
-            struct kl_c64 *out = l->out->data;
-            for (int64_t o = 0; o < j.s.n_out; o++) out[o] = (struct kl_c64){-INFINITY, 0};
-        } else {
-            kl_run_tasks(&alone, j.s.n_out, logsumexp_c64, &j);
-        }
+        kl_logsumexp_complex(l, &j.s);
         return KL_OK;
     }
-    j.type = kl_compute_dtype(l->out->dtype);
-    j.bytes = (int)kl_dtype_size(j.type);
-    j.f = in->dtype == KL_F64    ? &f64
-          : in->dtype == KL_BF16 ? &bf16
-          : in->dtype == KL_F16  ? &f16
-                                 : &f32;
+    choose(&j);
     if (j.s.n_red == 0) { /* the logarithm of a sum without terms */
         for (int64_t i = 0; i < l->out->size; i++) {
             double top, sum;
             empty(&j, (char *)&top, &sum, 1);
-            store(&j, i, 1, (char *)&top, &sum);
+            store(&j, i, 1, (char *)&top, &sum, NULL);
         }
         return KL_OK;
     }

@@ -19,6 +19,7 @@ struct job {
     struct kl_split s;
     bool rows;     /* the elements of an output are a row, so rows are transposed */
     int64_t group; /* outputs of a task */
+    const struct kl_logsumexp_taker *taker;
 };
 
 /* The address of element i of outputs [begin, begin + n). */
@@ -112,9 +113,10 @@ static void few_all(struct few *f, float *top, float *sum, const float *centre) 
         add_four(top, sum, centre, x, f->width, f->ahead ? f->ahead + i * f->width : x[0]);
     }
 }
-/* The result of output k, where elements or the result are special values, or are too large for
- * add_four. */
-static __attribute__((cold)) float few_special(struct few *f, int64_t k, float top) {
+/* The largest element of output k and what is added to it, where elements or the result are special
+ * values, or are too large for add_four. */
+static __attribute__((cold)) float few_special(struct few *f, int64_t k, float *tops) {
+    const float top = *tops;
     union kl_tile tile;
     float sum = 0, power;
     bool nan = false;
@@ -125,7 +127,8 @@ static __attribute__((cold)) float few_special(struct few *f, int64_t k, float t
         float y = kl_term(kl_term_f32, KL_TERMS_F32, d, KL_EXP_BASE, &power);
         sum = __builtin_fmaf(y, power, sum);
     }
-    return nan ? NAN : fabsf(top) == INFINITY ? top : top + kl_log_f32(sum);
+    *tops = nan ? NAN : top;
+    return fabsf(top) == INFINITY ? 0 : kl_log_f32(sum);
 }
 #ifdef __AVX512F__
 #include "backend/cpu/softmax/logsumexp_few_avx512.h"
@@ -140,7 +143,7 @@ static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
     struct few f; /* not initialized, since most of it is memory for elements */
     const int item = (int)kl_dtype_size(in->dtype);
-    float top[KL_TILE], sum[KL_TILE], centre[KL_TILE], was[KL_TILE], y[KL_TILE];
+    float top[KL_TILE], sum[KL_TILE], centre[KL_TILE], was[KL_TILE], rest[KL_TILE];
     union kl_tile tile;
     f.j = j, f.begin = begin, f.n = n, f.ahead = NULL;
     f.width = kl_ceil_div(n, KL_WIDE_LANES) * KL_WIDE_LANES;
@@ -174,16 +177,21 @@ static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
     int odd = 0;
     KL_EACH_WIDE(k, f.width) {
         float s = sum[k] / kl_logsumexp_at_top(top[k], false);
-        y[k] = top[k] + kl_log_normal_f32(s, 127);
+        rest[k] = kl_log_normal_f32(s, 127);
         sum[k] = fabsf(top[k]) < KL_FAR ? s : NAN;
     }
     KL_EACH(k, n) odd |= sum[k] != sum[k];
     if (odd && squares) /* with special values, the transposed elements are needed as well */
         kl_cpu_transpose(item, f.transposed, f.width * item, rows, step * item, n, j->s.n_red);
     for (int64_t k = 0; odd && k < n; k++)
-        if (sum[k] != sum[k]) y[k] = few_special(&f, k, top[k]);
+        if (sum[k] != sum[k]) rest[k] = few_special(&f, k, &top[k]);
+    if (j->taker) {
+        j->taker->take(j->taker, begin, n, top, rest, NULL);
+        return;
+    }
+    KL_EACH_WIDE(k, f.width) rest[k] += top[k];
     kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), KL_F32,
-               y, n);
+               rest, n);
 }
 
 static void few_chunk(void *arg, int64_t i) {
@@ -195,8 +203,9 @@ static void few_chunk(void *arg, int64_t i) {
         few_outputs(j, at, kl_min64(tile, end - at));
 }
 
-void kl_logsumexp_few(const struct kl_launch *l, const struct kl_split *s, bool rows) {
-    struct job j = {.l = l, .s = *s};
+void kl_logsumexp_few(const struct kl_launch *l, const struct kl_split *s, bool rows,
+                      const struct kl_logsumexp_taker *taker) {
+    struct job j = {.l = l, .s = *s, .taker = taker};
     struct kl_launch alone = {.parallel = l->in->size >= KL_CHUNK ? l->parallel : NULL};
     j.rows = rows && s->n_kept <= 1 && (!s->n_kept || s->kept_strides[0] >= s->n_red);
     j.group = kl_ceil_div(CHUNK, s->n_red * KL_TILE) * KL_TILE;
