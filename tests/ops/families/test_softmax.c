@@ -358,8 +358,9 @@ static void check_variants(const float *v, int outer, int length, int inner, siz
         assert_memory_equal(bits, same, bytes);
         if (first) assert_memory_equal(first, bits, bytes);
         double *got = values_of(w);
-        check_logarithms(kl_dtype_name(bounds[k].dtype), x, got, outer, length, inner,
-                         bounds[k].eps, bounds[k].least);
+        if (!first)
+            check_logarithms(kl_dtype_name(bounds[k].dtype), x, got, outer, length, inner,
+                             bounds[k].eps, bounds[k].least);
         free(first);
         first = bits;
         free(same);
@@ -380,7 +381,7 @@ static void logarithms(void **state) {
                                     {5, 17, 1},    {40, 48, 1},   {40, 49, 1},    {5, 511, 1},
                                     {300, 513, 1}, {5, 3000, 1},  {1, 1, 5},      {2, 2, 5},
                                     {1, 513, 5},   {3, 17, 16},   {2, 48, 33},    {2, 49, 1100},
-                                    {1, 3000, 16}, {1, 70000, 1}, {33, 66000, 1}, {1, 66000, 17}};
+                                    {1, 3000, 16}, {1, 70000, 1}, {17, 66000, 1}, {1, 66000, 17}};
     for (size_t i = 0; i < 4 * (sizeof shapes / sizeof *shapes); i++) {
         const int *d = shapes[i / 4], size = d[0] * d[1] * d[2];
         if (!kl_test_takes("cpu", 1)) continue;
@@ -398,21 +399,19 @@ static void logarithms(void **state) {
 
 /* Results that are written past the caches. */
 static void large_logarithms(void **state) {
-    enum { ROWS = 4160, COLUMNS = 1024 };
-    float *v = malloc(sizeof *v * ROWS * COLUMNS);
-    double *x = malloc(sizeof *x * ROWS * COLUMNS), *y = malloc(sizeof *y * ROWS * COLUMNS);
-    for (int i = 0; i < ROWS * COLUMNS; i++) x[i] = v[i] = (float)(i * 37 % 1009) / 64;
-    struct kl_array *a = array_of(KL_F32, SHAPE(ROWS, COLUMNS), v), *out;
+    enum { ROWS = 2080, COLUMNS = 1024 };
+    double *x = malloc(sizeof *x * ROWS * COLUMNS);
+    for (int i = 0; i < ROWS * COLUMNS; i++) x[i] = (double)(i * 37 % 1009) / 64;
+    struct kl_array *a = array_of(KL_F64, SHAPE(ROWS, COLUMNS), x), *out;
     for (int axis = 0; axis < 2; axis++) {
         EXPECT_OK(log_softmax(&out, &a, &axis, &err));
-        float *got = values_of(out);
-        for (int i = 0; i < ROWS * COLUMNS; i++) y[i] = got[i];
-        check_logarithms("large", x, y, axis ? ROWS : 1, axis ? COLUMNS : ROWS, axis ? 1 : COLUMNS,
-                         0x1p-23, 8);
+        double *got = values_of(out);
+        check_logarithms("large", x, got, axis ? ROWS : 1, axis ? COLUMNS : ROWS,
+                         axis ? 1 : COLUMNS, 0x1p-51, 8);
         free(got);
         kl_array_release(out);
     }
-    free(v), free(x), free(y);
+    free(x);
     kl_array_release(a);
 }
 
