@@ -50,9 +50,10 @@ static inline uint16_t kl_f16_store(float x) {
     return (uint16_t)(sign | (m >= 0x47800000u ? special : finite));
 }
 
+/* A NaN becomes quiet in 16 bits, of which a vector has twice as many. */
 static inline float kl_bf16_load(uint16_t b) {
-    uint32_t u = (uint32_t)b << 16;
-    return kl_bits_f32(u | ((u & 0x7fffffffu) > 0x7f800000u ? 0x400000u : 0));
+    const uint16_t quiet = (uint16_t)(b | ((b & 0x7fff) > 0x7f80 ? 0x40 : 0));
+    return kl_bits_f32((uint32_t)quiet << 16);
 }
 
 static inline uint16_t kl_bf16_store(float x) {

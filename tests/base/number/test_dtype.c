@@ -83,6 +83,7 @@ static void every_bf16(void **state) {
         float f = kl_bf16_to_f32((uint16_t)b);
         if (isnan(f)) {
             assert_true((b & 0x7fff) > 0x7f80);
+            assert_int_equal(kl_f32_bits(f), (b | 0x40) << 16); /* quiet, with its sign and bits */
             assert_true(isnan(kl_bf16_to_f32(kl_f32_to_bf16(f))));
         } else {
             assert_int_equal(kl_f32_bits(f), b << 16);
