@@ -79,7 +79,7 @@ HALVED_BY_TRANSPOSING(halved_f64, f64)
 #define COMPUTE f32
 #define SHARES SHARE_ROWS
 #define TWO 0
-/* defines dots_run_f32, dots_f32, add_vectors_f32, add_rows_f32, add_group_f32,
+/* defines dots_run_f32, dots_f32, add_rows_f32, add_group_f32,
  * sums_f32, phase_f32, dots1_f32, sums1_f32, few_f32, dots2_f32,
  * sums2_f32, dots3_f32, sums3_f32, dots4_f32, sums4_f32 */
 #include "backend/cpu/product/matvec.inc"
@@ -90,7 +90,7 @@ HALVED_BY_TRANSPOSING(halved_f64, f64)
 #define COMPUTE f32
 #define SHARES SHARE_ROWS
 #define TWO LOADS_TWO
-/* defines dots_run_f16, dots_f16, add_vectors_f16, add_rows_f16, add_group_f16,
+/* defines dots_run_f16, dots_f16, add_rows_f16, add_group_f16,
  * sums_f16, phase_f16, dots1_f16, sums1_f16, few_f16, dots2_f16,
  * sums2_f16, dots3_f16, sums3_f16, dots4_f16, sums4_f16 */
 #include "backend/cpu/product/matvec.inc"
@@ -101,7 +101,7 @@ HALVED_BY_TRANSPOSING(halved_f64, f64)
 #define COMPUTE f32
 #define SHARES SHARE_ROWS
 #define TWO LOADS_TWO
-/* defines dots_run_bf16, dots_bf16, add_vectors_bf16, add_rows_bf16, add_group_bf16,
+/* defines dots_run_bf16, dots_bf16, add_rows_bf16, add_group_bf16,
  * sums_bf16, phase_bf16, dots1_bf16, sums1_bf16, few_bf16, dots2_bf16,
  * sums2_bf16, dots3_bf16, sums3_bf16, dots4_bf16, sums4_bf16 */
 #include "backend/cpu/product/matvec.inc"
@@ -112,7 +112,7 @@ HALVED_BY_TRANSPOSING(halved_f64, f64)
 #define COMPUTE f64
 #define SHARES 0
 #define TWO 0
-/* defines dots_run_f64, dots_f64, add_vectors_f64, add_rows_f64, add_group_f64,
+/* defines dots_run_f64, dots_f64, add_rows_f64, add_group_f64,
  * sums_f64, phase_f64, dots1_f64, sums1_f64, few_f64 */
 #include "backend/cpu/product/matvec.inc"
 
