@@ -416,6 +416,7 @@ static void gpus(void **state) {
 
 /* The child of a fork has no group; that of the parent goes on. */
 static void forked(void **state) {
+    if (ranks_on()) kl_test_skip_under_emulator("a child of fork that starts threads");
     struct kl_array *x = count_up(SHAPE(3)), *out;
     fflush(NULL);
     pid_t pid = fork();
