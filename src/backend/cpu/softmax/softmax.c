@@ -6,7 +6,7 @@
  * formula says. */
 #include <stdatomic.h>
 
-#include "backend/cpu/math/extremes.h"
+#include "backend/cpu/math/functions_f64.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/vector/lanes.h"
 #include "backend/cpu/operand/scratch.h"
@@ -17,7 +17,17 @@
 enum { LANES = 16 };
 
 /* ---- float64 ---- */
-static __attribute__((cold)) void softmax_f64(const struct kl_softmax_job *j, int64_t row) {
+/* Stores the exponentials of distances from `top`, and returns their sum. */
+static double terms_f64(double *y, const double *x, int64_t n, double top) {
+    double lane[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        KL_LANES(k, LANES) lane[k] += y[i + k] = kl_exp_f64(x[i + k] - top);
+    for (int k = 0; i + k < n; k++) lane[k] += y[i + k] = kl_exp_f64(x[i + k] - top);
+    KL_HALVE_16(KL_LANE_SUM, lane);
+    return lane[0];
+}
+static void softmax_f64(const struct kl_softmax_job *j, int64_t row) {
     const struct kl_arg *in = j->l->in;
     double *y = (double *)j->l->out->data + row * j->length, top = -INFINITY, total = 0;
     struct kl_cursor c;
@@ -28,22 +38,18 @@ static __attribute__((cold)) void softmax_f64(const struct kl_softmax_job *j, in
         for (int64_t at = 0; at < j->length; at += KL_TILE) {
             const int64_t n = kl_min64(KL_TILE, j->length - at);
             const double *x = kl_cursor_next(&c, n, &raw);
-            double lane[LANES] = {0};
-            for (int64_t i = 0; pass == 0 && i < n; i++) top = KL_LARGER(top, x[i]);
-            for (int64_t i = 0; pass == 1 && i < n; i++)
-                lane[i % LANES] += y[at + i] = kl_exp_negative_f64(x[i] - top);
-            for (int step = LANES / 2; step; step /= 2)
-                for (int k = 0; k < step; k++) lane[k] += lane[k + step];
-            total += lane[0];
+            if (pass == 0)
+                top = kl_largest_f64(x, n, top);
+            else
+                total += terms_f64(y + at, x, n, top);
         }
     }
-    for (int64_t i = 0; i < j->length; i++) y[i] /= total;
+    KL_EACH(i, j->length) y[i] /= total;
 }
 
 /* ---- columns of float64 ---- */
 /* Computes columns [from, from + n) of outer index `outer`. */
-static __attribute__((cold)) void columns_f64(const struct kl_softmax_job *j, int64_t outer,
-                                              int64_t from, int64_t n) {
+static void columns_f64(const struct kl_softmax_job *j, int64_t outer, int64_t from, int64_t n) {
     const struct kl_arg *in = j->l->in;
     const bool dense = in->layout & KL_ROW_CONTIGUOUS;
     struct kl_cursor c;
@@ -63,13 +69,12 @@ static __attribute__((cold)) void columns_f64(const struct kl_softmax_job *j, in
                 kl_cursor_seek(&c, place);
                 x = kl_cursor_next(&c, n, &raw);
             }
-            for (int64_t k = 0; k < n; k++)
-                if (pass == 0)
-                    top[k] = KL_LARGER(top[k], x[k]);
-                else if (pass == 1)
-                    total[k] += y[k] = kl_exp_negative_f64(x[k] - top[k]);
-                else
-                    y[k] /= total[k];
+            if (pass == 0)
+                KL_EACH(k, n) top[k] = KL_LARGER(top[k], x[k]);
+            else if (pass == 1)
+                KL_EACH(k, n) total[k] += y[k] = kl_exp_f64(x[k] - top[k]);
+            else
+                KL_EACH(k, n) y[k] /= total[k];
         }
 }
 
