@@ -1,5 +1,8 @@
 /* binary.c - arithmetic and logical maps of two operands, and WHERE; see map.h. Comparisons
  * and extremes are in compare.c. */
+#include <math.h>
+#include <string.h>
+
 #include "backend/cpu/math/complex.h"
 #include "backend/cpu/elementwise/map.h"
 
@@ -25,10 +28,12 @@
 #include "backend/cpu/elementwise/binary_int.inc"
 
 #define T float
+#define LEAST 0x1p-126f
 #define NAME f32
 /* defines add_f32, subtract_f32, multiply_f32, divide_f32 */
 #include "backend/cpu/elementwise/binary_float.inc"
 #define T double
+#define LEAST 0x1p-1022
 #define NAME f64
 /* defines add_f64, subtract_f64, multiply_f64, divide_f64 */
 #include "backend/cpu/elementwise/binary_float.inc"

@@ -172,11 +172,47 @@ static void beyond_the_range(void **state) {
     }
 }
 
+/* Quotients by one number have the bits of the processor's division, by powers of two too, whose
+ * reciprocals may be infinite, denormal or exact. */
+static void by_one_float(void **state) {
+    static const double divisors[] = {2,         -4,        3,         0x1p126,   0x1p127,
+                                      -0x1p-126, 0x1p-127,  0x1p-128,  0x1p-149,  0x1p1022,
+                                      0x1p1023,  0x1p-1022, 0x1p-1024, 0x1p-1074, 0.1,
+                                      0,         INFINITY,  NAN,       1};
+    enum { N = 1000 };
+    float *x = (float *)memory[0], *z = (float *)memory[1];
+    double *wide = (double *)memory[2], *to = (double *)memory[3];
+    uint64_t random = 3;
+    for (int i = 0; i < N; i++) {
+        const uint64_t bits = kl_test_random(&random) * UINT64_C(0x9e3779b97f4a7c15);
+        memcpy(&x[i], (const char *)&bits + 4, sizeof *x);
+        memcpy(&wide[i], &bits, sizeof *wide);
+        if (i % 3 == 0) x[i] = (float)(wide[i] = (double)(i - 500) / 8);
+        if (i % 50 == 1) wide[i] = ldexp((double)(x[i] = ldexpf((float)i, -149)), -900);
+    }
+    for (size_t k = 0; k < sizeof divisors / sizeof *divisors; k++)
+        for (int v = 0; v < kl_cpu_n_variants(); v++) {
+            double by = divisors[k];
+            float narrow = (float)by;
+            kl_cpu_use_variant(v);
+            run(KL_OP_DIVIDE, KL_F32, N, z, x, &narrow, true);
+            run(KL_OP_DIVIDE, KL_F64, N, to, wide, &by, true);
+            for (int i = 0; i < N; i++) {
+                const float q = x[i] / narrow;
+                const double p = wide[i] / by;
+                if (isnan(q) ? !isnan(z[i]) : memcmp(&q, &z[i], sizeof q) != 0)
+                    fail_msg("%s: %a / %a is %a", kl_cpu_variant_name(v), (double)x[i],
+                             (double)narrow, (double)z[i]);
+                if (isnan(p) ? !isnan(to[i]) : memcmp(&p, &to[i], sizeof p) != 0)
+                    fail_msg("%s: %a / %a is %a", kl_cpu_variant_name(v), wide[i], by, to[i]);
+            }
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_of_8_bits),
-        cmocka_unit_test(random_integers),
-        cmocka_unit_test(remainders_of_floats),
+        cmocka_unit_test(pairs_of_8_bits),  cmocka_unit_test(by_one_float),
+        cmocka_unit_test(random_integers),  cmocka_unit_test(remainders_of_floats),
         cmocka_unit_test(beyond_the_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
