@@ -85,6 +85,10 @@ first=$!
     variant CAUSE_AT_LAUNCH_ALONE 'invalid end state' -O0 exchange
     variant ASKS_FOR_EVER 'invalid end state' -O0 exchange -DCHECK
     variant BEGINS_AT_ONCE 'assertion violated' -O0 exchange -DCHECK -DN=2 -DK=3
+    correct handing -O1 handing
+    variant LISTENS_AT_ONCE 'invalid end state' -O0 handing
+    variant LEAVES_BEFORE_ITS_TICKET 'assertion violated (handed==' -O0 handing
+    variant ORDER_IS_LEFT_TO_CHANCE 'assertion violated (handed==' -O0 handing
     correct gates -O1 gates -DK=1
     correct 'gates, three exchanges' -O1 gates -DLANES_ALONE -DK=3
     variant NO_GATES 'invalid end state' -O0 gates -DK=1
