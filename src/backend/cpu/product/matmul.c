@@ -203,9 +203,12 @@ static void row_as_computed(const struct kl_product *j, int64_t offset, char *to
     union kl_tile raw;
     for (int64_t k = 0; k < j->k; k += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, j->k - k);
-        kl_copy_run(item, n, raw.bytes, item, kl_element(j->a, offset + k * j->a_col),
-                    j->a_col * item);
-        kl_convert(type, to + k * bytes, j->a->dtype, raw.bytes, n);
+        const void *from = kl_element(j->a, offset + k * j->a_col);
+        if (j->a_col != 1) {
+            kl_copy_run(item, n, raw.bytes, item, from, j->a_col * item);
+            from = raw.bytes;
+        }
+        kl_convert(type, to + k * bytes, j->a->dtype, from, n);
     }
 }
 
