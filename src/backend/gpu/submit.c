@@ -104,8 +104,8 @@ static struct kl_command_buffer *claim(struct kl_queue *q) {
     return cb;
 }
 
-/* Hands over the oldest one, unless it is not ready and only those are wanted that are. false: it
- * was not. Waits for another thread that hands one over. */
+/* Hands over the oldest one that was put off; with only_ready only when its kernels are compiled.
+ * Returns false when none was handed over. Waits while another thread hands one over. */
 static bool hand_over_oldest(struct kl_queue *q, bool only_ready) {
     struct kl_gpu_device *dev = q->dev;
     kl_mutex_lock(&dev->mu);
