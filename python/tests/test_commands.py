@@ -63,13 +63,14 @@ def test_wrong_arguments(module):
 def test_nobody_reads_the_output(arguments):
     read, write = os.pipe()
     os.close(read)
+    # Of an output without a buffer argparse ignores that its help cannot be written.
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     try:
         ended = subprocess.run([sys.executable, "-m", *arguments], stdout=write, stderr=subprocess.PIPE, text=True,
-                               env=os.environ | {"KEEL_GPU": "none"})  # fmt: skip
+                               env=buffered | {"KEEL_GPU": "none"})  # fmt: skip
     finally:
         os.close(write)
-    # argparse ignores that its help cannot be written.
-    assert (ended.returncode, ended.stderr) == (0 if "--help" in arguments else 1, "")
+    assert (ended.returncode, ended.stderr) == (1, "")
 
 
 # ---- KEEL_OUT_OF_RANGE ----
