@@ -534,6 +534,16 @@ static int row_launch(struct kl_driver *p, void *queue, void *kernel, const uint
     return nvrtc_launch(p, queue, kernel, groups[0], local[0], args, n_args, err);
 }
 
+/* The driver as one with matrix units and as much shared memory as an H200, or as before. */
+static void set_wide(bool wide) {
+    static struct kl_driver_ops row_ops;
+    row_ops = nvrtc_ops;
+    row_ops.launch_3d = row_launch;
+    driver.ops = wide ? &row_ops : &nvrtc_ops;
+    driver.dynamic_bytes = wide ? 227 << 10 : 0;
+    driver.has_matrix_units = wide;
+}
+
 static void test_one_quantized_row(void **state) {
     static const struct {
         int n, k, bits, group, batches;
@@ -542,11 +552,7 @@ static void test_one_quantized_row(void **state) {
                  {128256, 4096, 8, 64, 1, 259, 8}, {512, 4096, 4, 128, 3, 96, 8},
                  {512, 4096, 4, 32, 1, 32, 16},    {500, 4096, 4, 64, 1, 32, 16},
                  {512, 4160, 4, 64, 1, 32, 16},    {512, 1024, 4, 64, 1, 32, 8}};
-    struct kl_driver_ops wide = nvrtc_ops;
-    wide.launch_3d = row_launch;
-    driver.ops = &wide;
-    driver.dynamic_bytes = 227 << 10;
-    driver.has_matrix_units = true;
+    set_wide(true);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int b = cases[i].batches, n = cases[i].n, k = cases[i].k;
         const struct kl_qmm_params p = {{KL_QUANT_AFFINE, cases[i].group, cases[i].bits}, true};
@@ -561,9 +567,7 @@ static void test_one_quantized_row(void **state) {
         assert_int_equal(last_launch.groups, cases[i].groups);
         assert_int_equal(last_launch.local, cases[i].warps * 32);
     }
-    driver.ops = &nvrtc_ops;
-    driver.dynamic_bytes = 0;
-    driver.has_matrix_units = false;
+    set_wide(false);
 }
 
 /* A vector and long rows, as many as fill a device: whole stages of a ring, or not. */
@@ -576,11 +580,7 @@ static void test_rings(void **state) {
     } cases[] = {{14336, 4096, KL_BF16, 256, true},  {4096, 14336, KL_F16, 256, true},
                  {528, 1024, KL_F32, 132, true},     {524, 4096, KL_BF16, 131, false},
                  {4097, 4096, KL_BF16, 1025, false}, {4096, 4160, KL_BF16, 1024, false}};
-    struct kl_driver_ops wide = nvrtc_ops;
-    wide.launch_3d = row_launch;
-    driver.ops = &wide;
-    driver.dynamic_bytes = 227 << 10;
-    driver.has_matrix_units = true;
+    set_wide(true);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct made m = {0};
         put(&m, 0, cases[i].t, 2, (int[]){cases[i].n, cases[i].k}, 1);
@@ -593,9 +593,7 @@ static void test_rings(void **state) {
         assert_int_equal(n_shared, cases[i].ring);
         if (cases[i].ring) assert_int_equal(last_launch.groups, cases[i].groups);
     }
-    driver.ops = &nvrtc_ops;
-    driver.dynamic_bytes = 0;
-    driver.has_matrix_units = false;
+    set_wide(false);
 }
 
 /* ---- several products in one launch ---- */
