@@ -3,7 +3,8 @@
  * A failure of one must be the failure of its operation alone, though other operations, perhaps in
  * command buffers after it, have been encoded as if it would run. These belong to the same queue,
  * since other queues wait until it is handed over. So, in the order of the queue and before each
- * hand-over, operations that cannot run lose their commands. */
+ * hand-over, operations that cannot run lose their commands; also where the driver has refused a
+ * command buffer after later ones were encoded. */
 #include "backend/gpu/gpu_internal.h"
 
 bool kl_gpu_kernels_ready(const struct kl_command_buffer *cb) {

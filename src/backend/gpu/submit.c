@@ -1,4 +1,5 @@
-/* submit.c - hands a command buffer to the driver; the tables of the backend and of its memory. */
+/* submit.c - hands command buffers to the driver, on the thread that encodes or on one of its own;
+ * the tables of the backend and of its memory. */
 #include <stdio.h>
 #include <string.h>
 
