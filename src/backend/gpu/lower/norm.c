@@ -8,15 +8,16 @@ enum {
     LOCAL_SHORT = 256,
     LOCAL_LONG = 512,
     VEC_BYTES = 16,
+    MOST_KEPT_BYTES = 128, /* of a row, in registers of a work-item */
+    LEAST_KEPT = 8,        /* elements */
     /* norm.kl has the same numbers. */
-    KEPT_BYTES = 128,
     CENTRED = 1,
     HAS_WEIGHT = 2,
     HAS_BIAS = 4,
 };
 
 const struct kl_family kl_family_norm = {
-    .name = "norm", .source = kl_source_norm, .defines = {"T:IN", "VECTOR", "FLAGS"}};
+    .name = "norm", .source = kl_source_norm, .defines = {"T:IN", "VECTOR", "FLAGS", "KEPT"}};
 
 static void split_axes(struct kl_axes *lead, const struct kl_arg *in, const int64_t *strides) {
     *lead = KL_NO_AXES;
@@ -28,20 +29,29 @@ static bool vector_of(const struct kl_arg *a) {
     return !a || ((a->strides[0] == 1 || a->size == 1) && (uintptr_t)a->data % VEC_BYTES == 0);
 }
 
-/* The elements of a row that a work-item keeps. */
-static int64_t kept_of(const struct kl_arg *in) {
+/* The elements of a row that a work-item can keep. */
+static int64_t most_kept_of(const struct kl_arg *in) {
     const size_t item = kl_dtype_size(in->dtype);
-    return KEPT_BYTES / (int64_t)(item < 4 ? 4 : item);
+    return MOST_KEPT_BYTES / (int64_t)(item < 4 ? 4 : item);
 }
 
 static uint32_t local_for(const struct kl_emit *e, const struct kl_arg *in, int64_t n) {
-    return kl_local_size(e, n <= LOCAL_SHORT * kept_of(in) ? LOCAL_SHORT : LOCAL_LONG);
+    return kl_local_size(e, n <= LOCAL_SHORT * most_kept_of(in) ? LOCAL_SHORT : LOCAL_LONG);
+}
+
+/* The elements that a work-item keeps: as few as a group can, since with many of them a single row
+ * waits for more loads one after the other. */
+static int kept_of(const struct kl_arg *in, int64_t n, uint32_t local) {
+    const int most = (int)most_kept_of(in);
+    int kept = LEAST_KEPT;
+    while (kept < most && (int64_t)local * kept < n) kept *= 2;
+    return kept;
 }
 
 bool kl_norm_reads_once(const struct kl_emit *e, const struct kl_command *c) {
     const struct kl_arg *in = &c->args[0];
     const int64_t n = in->ndim ? in->dims[in->ndim - 1] : 1;
-    return n <= local_for(e, in, n) * kept_of(in);
+    return n <= local_for(e, in, n) * most_kept_of(in);
 }
 
 int kl_lower_norm(struct kl_emit *e, const struct kl_command *c) {
@@ -67,17 +77,18 @@ int kl_lower_norm(struct kl_emit *e, const struct kl_command *c) {
         KL_TRY(kl_emit_copy(e, item, in->ndim, in->dims, scratch, dense, in->data, in->strides));
         data = scratch;
     }
-    const int64_t vec = VEC_BYTES / (int64_t)item, kept = kept_of(in);
+    const int64_t vec = VEC_BYTES / (int64_t)item;
     int vector = step == 1 && n % vec == 0 && (uintptr_t)data % VEC_BYTES == 0 &&
                  (uintptr_t)out->data % VEC_BYTES == 0 && vector_of(weight) && vector_of(bias);
     for (int i = 0; i < lead.ndim; i++)
         if (lead.strides[0][i] % vec) vector = 0;
     const uint32_t local = local_for(e, in, n);
+    const int kept = kept_of(in, n, local);
     const bool is_long = n > (int64_t)local * kept;
     int32_t width = (int32_t)kl_pow2_for(kl_groups_for(n, kept), local);
     const int flags = (c->op == KL_OP_LAYER_NORM ? CENTRED : 0) | (weight ? HAS_WEIGHT : 0) |
                       (bias ? HAS_BIAS : 0),
-              values[] = {in->dtype, vector, flags};
+              values[] = {in->dtype, vector, flags, kept};
     int64_t weight_step = weight ? weight->strides[0] : 0, bias_step = bias ? bias->strides[0] : 0;
     float eps = params->eps;
     const size_t access = vector ? VEC_BYTES : item;
