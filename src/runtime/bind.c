@@ -130,6 +130,7 @@ int kl_bind_task(struct kl_stream *s, struct kl_task *t, struct kl_error **err) 
     struct kl_memory *m = s->backend->memory;
     for (int i = 0; i < t->n_in; i++) {
         struct kl_block *b;
+        if (kl_task_gives(t, i, m)) continue;
         KL_TRY(kl_buffer_reach(t->in[i]->buffer, m, &b, err));
         KL_TRY(note(s, t, b, err));
     }

@@ -118,6 +118,16 @@ static void fill_arg(struct kl_arg *a, const struct kl_tensor *t, const struct k
     a->strides = copy->strides;
 }
 
+/* The same for an element that comes with the command. The host may use its block for something
+ * else once the input is released. */
+static void fill_given(struct kl_arg *a, const struct kl_tensor *t) {
+    const size_t item = kl_dtype_size(t->dtype);
+    kl_assert(item <= sizeof a->value);
+    a->given = true;
+    a->data = (char *)t->buffer->block->ptr + t->offset * (int64_t)item;
+    memcpy(&a->value, a->data, item);
+}
+
 /* The record of the operation, with everything that settlement needs. Nothing is retained yet. */
 static struct kl_gpu_op *record(struct kl_command_buffer *cb, struct kl_task *t) {
     struct kl_gpu_op *op = kl_command_buffer_alloc(cb, sizeof *op);
@@ -281,6 +291,7 @@ static int launch_commands(struct kl_command_buffer *cb, struct kl_gpu_op *op, s
             args = c->args;
             for (int i = 0; i < t->n_in; i++) {
                 fill_arg(&args[i], t->in[i], op->in[i], &dev->memory);
+                if (kl_task_gives(t, i, &dev->memory)) fill_given(&args[i], t->in[i]);
                 if (i < 32 && t->owns_input(t, i)) c->dead |= UINT32_C(1) << i;
             }
             for (int i = 0; i < t->n_out; i++) {

@@ -317,6 +317,7 @@ struct kl_backend *kl_gpu_backend_new(struct kl_driver *driver, int index, struc
                                      .write = mem_write,
                                      .share = driver->shares ? kl_gpu_share : NULL,
                                      .unshare = driver->shares ? kl_gpu_unshare : NULL,
+                                     .takes_values = driver->lowering != NULL,
                                      .impl = dev};
     dev->backend = (struct kl_backend){
         .ops = &ops, .name = driver->name, .index = index, .memory = &dev->memory};

@@ -25,6 +25,10 @@ struct kl_arg {
     int64_t size;
     const int *dims;
     const int64_t *strides; /* in elements */
+    /* The only element comes with the command (kl_task_gives): the first bytes of `value`. Then
+     * data, an address of the host, tells only that two operands are the same. */
+    bool given;
+    uint64_t value;
 };
 
 struct kl_launch {

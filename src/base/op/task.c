@@ -66,3 +66,15 @@ const char *kl_task_name(const struct kl_task *t) {
     default: return kl_op_name(t->op);
     }
 }
+
+bool kl_task_gives(const struct kl_task *t, int i, const struct kl_memory *m) {
+    const struct kl_tensor *in = t->in[i];
+    const struct kl_block *b = in->buffer->block;
+    /* A copy may have a kernel that moves rows and knows addresses alone. */
+    if (!m->takes_values || !(kl_op_flags(t->op) & KL_OPF_ELEMENTWISE) || t->op == KL_OP_COPY ||
+        !b || !b->memory->is_host || in->size == 0)
+        return false;
+    for (int d = 0; d < in->ndim; d++)
+        if (in->strides[d] != 0 && in->dims[d] != 1) return false;
+    return true;
+}

@@ -68,6 +68,11 @@ struct kl_task {
     void (*finish)(struct kl_task *t);         /* drops everything; t may be freed */
 };
 
+/* Whether input i of t, whose value is there, goes to a device with memory m as an argument of the
+ * command: one element of the host's memory that an element-wise operation reads. Programs have
+ * many such numbers, and to copy one takes longer than the operation. */
+bool kl_task_gives(const struct kl_task *t, int i, const struct kl_memory *m);
+
 /* For the executor, before it looks at the inputs of t. false: t is abandoned. */
 static inline bool kl_task_start(struct kl_task *t) {
     uint32_t was = 0;

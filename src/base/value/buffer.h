@@ -18,6 +18,8 @@ struct kl_buffer;
 struct kl_memory {
     const char *name;
     bool is_host; /* block->ptr may be dereferenced by the CPU */
+    /* Commands take single elements of the host's memory as arguments, without a copy here. */
+    bool takes_values;
     /* Takes memory from the system or the driver. *ptr is aligned to at least 64 bytes. 0,
      * KL_ENOMEM or KL_EDEVICELOST. */
     int (*raw_alloc)(struct kl_memory *m, size_t bytes, void **ptr, struct kl_error **err);

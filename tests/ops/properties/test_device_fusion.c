@@ -5,6 +5,7 @@
 #include "ops/support/rows.h"
 #include "ops/support/no_f64.h"
 #include "ops/support/on_device.h"
+#include "runtime/executor.h"
 #include "ulp.h"
 
 enum { LEAVES = 6, MOST_STEPS = 30, MOST_NODES = LEAVES + MOST_STEPS };
@@ -57,6 +58,68 @@ static void nine_squares_and_a_comparison(void **state) {
             kl_array_release(flat);
         }
         for (size_t k = 0; k < n_all; k++) kl_array_release(all[k]);
+        kl_array_release(x);
+    }
+}
+
+/* ---- numbers of the host ---- */
+
+/* (x * a + b) * (element 2 of the host's array) for the first elements of x. a, b: one number each,
+ * released before the result is there. */
+static struct kl_array *with_numbers(struct kl_array *x, double a, double b,
+                                     struct kl_array *of_host, enum kl_dtype t) {
+    struct kl_array *n[3], *y, *z;
+    OK(kl_array_new_scalar(&n[0], a, t, &err));
+    OK(kl_array_new_scalar(&n[1], b, t, &err));
+    OK(kl_slice(&n[2], of_host, (int[]){2}, 1, (int[]){3}, 1, (int[]){1}, 1, gpu_stream, &err));
+    OK(kl_multiply(&y, x, n[0], gpu_stream, &err));
+    OK(kl_add(&z, y, n[1], gpu_stream, &err));
+    kl_array_release(y);
+    OK(kl_multiply(&y, z, n[2], gpu_stream, &err));
+    kl_array_release(z);
+    for (int i = 0; i < 3; i++) kl_array_release(n[i]);
+    OK(kl_async_eval(&y, 1, &err));
+    return y;
+}
+
+/* One element of the host's memory goes to a kernel as an argument: nothing is copied, each kernel
+ * has its own numbers, equal ones too, and memory of the host may be used again at once. */
+static void numbers_of_the_host_are_arguments(void **state) {
+    enum { N = 100, ROUNDS = 6 };
+    const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16, KL_I32, KL_I64, KL_U8, KL_C64};
+    const bool given = gpu_stream->backend->memory->takes_values;
+    for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) {
+        const enum kl_dtype t = dtypes[k];
+        struct kl_array *x = drawn(KL_F32, 1, (int[]){N}), *ones, *of_host, *y[ROUNDS];
+        float v[] = {7, 8, 2, 9};
+        struct kl_array *host;
+        OK(kl_array_new_data(&host, v, KL_F32, 1, (int[]){4}, &err));
+        OK(kl_astype(&of_host, host, t, cpu_stream, &err));
+        OK(kl_abs(&ones, x, gpu_stream, &err));
+        OK(kl_ceil(&y[0], ones, gpu_stream, &err)); /* 1, as nothing drawn is 0 */
+        kl_array_release(ones);
+        OK(kl_astype(&ones, y[0], t, gpu_stream, &err));
+        OK(kl_eval((struct kl_array *[]){ones, of_host}, 2, &err));
+        kl_array_release(y[0]);
+        const uint64_t copied = kl_test_bytes_copied();
+        for (int i = 0; i < ROUNDS; i++) y[i] = with_numbers(ones, i + 1, i % 2 + 1, of_host, t);
+        OK(kl_eval(y, ROUNDS, &err));
+        if (given)
+            assert_int_equal(kl_test_bytes_copied(), copied);
+        else
+            assert_true(kl_test_bytes_copied() > copied);
+        for (int i = 0; i < ROUNDS; i++) {
+            struct kl_array *as_floats, *flat;
+            OK(kl_astype(&as_floats, y[i], KL_F32, gpu_stream, &err));
+            const float *p = read_elements(as_floats, gpu_stream, &flat, "numbers");
+            for (int j = 0; j < N; j++) assert_true(p[j] == (float)(2 * (i + 1 + i % 2 + 1)));
+            kl_array_release(flat);
+            kl_array_release(as_floats);
+            kl_array_release(y[i]);
+        }
+        kl_array_release(ones);
+        kl_array_release(of_host);
+        kl_array_release(host);
         kl_array_release(x);
     }
 }
@@ -295,6 +358,7 @@ static void random_graphs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nine_squares_and_a_comparison),
+        cmocka_unit_test(numbers_of_the_host_are_arguments),
         cmocka_unit_test(random_graphs),
     };
     return cmocka_run_group_tests(tests, open_streams, NULL);

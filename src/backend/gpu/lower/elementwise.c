@@ -91,6 +91,7 @@ static int find_input(struct kl_fused_group *g, const struct kl_arg *a, int8_t *
     for (int k = 0; k < g->n_leaves; k++) {
         const struct kl_arg *l = g->leaf[k].arg;
         if (l->data == a->data && l->dtype == a->dtype && l->ndim == a->ndim &&
+            l->given == a->given && l->value == a->value &&
             (a->ndim == 0 ||
              (memcmp(l->strides, a->strides, (size_t)a->ndim * sizeof *a->strides) == 0 &&
               memcmp(l->dims, a->dims, (size_t)a->ndim * sizeof *a->dims) == 0))) {
@@ -102,7 +103,7 @@ static int find_input(struct kl_fused_group *g, const struct kl_arg *a, int8_t *
     struct kl_fused_leaf *l = &g->leaf[g->n_leaves];
     *l = (struct kl_fused_leaf){.arg = a, .operand = -1};
     if (one_element(a)) {
-        l->walk = KL_WALK_SCALAR;
+        l->walk = a->given ? KL_WALK_GIVEN : KL_WALK_SCALAR;
     } else if (flat(a)) {
         l->walk = KL_WALK_FLAT;
     } else {
@@ -125,7 +126,7 @@ static bool worth_it(const struct kl_fused_group *before, const struct kl_fused_
                      bool uses) {
     if (before->n_steps == 0 || uses || g->n <= SMALL) return true;
     for (int k = before->n_leaves; k < g->n_leaves; k++)
-        if (g->leaf[k].walk != KL_WALK_SCALAR) return false;
+        if (!kl_fused_is_one(g->leaf[k].walk)) return false;
     return before->n_leaves > 0;
 }
 
@@ -196,7 +197,7 @@ static int pack_of(const struct kl_fused_plan *p) {
     size_t largest = 1;
     for (int k = 0; k < g->n_leaves; k++) {
         size_t item = kl_dtype_size(g->leaf[k].arg->dtype);
-        if (g->leaf[k].walk != KL_WALK_SCALAR && g->leaf[k].walk != KL_WALK_KEY && item > largest)
+        if (!kl_fused_is_one(g->leaf[k].walk) && g->leaf[k].walk != KL_WALK_KEY && item > largest)
             largest = item;
     }
     for (int k = 0; k < g->n_steps; k++) {
@@ -280,6 +281,10 @@ static int leaf_args(const struct kl_fused_plan *p, int64_t begin, const int64_t
     for (int k = 0; k < g->n_leaves; k++) {
         const struct kl_fused_leaf *l = &g->leaf[k];
         int64_t item = (int64_t)kl_dtype_size(l->arg->dtype);
+        if (l->walk == KL_WALK_GIVEN) {
+            args[k] = (struct kl_karg){&l->arg->value, (size_t)item, 0};
+            continue;
+        }
         int64_t from = l->operand >= 0 ? at[l->operand] : l->walk == KL_WALK_FLAT ? begin : 0;
         args[k] = KL_KARG_PTR((const char *)l->arg->data + from * item,
                               kl_fused_packed(p, k) ? item * p->pack : item);
@@ -357,7 +362,7 @@ int kl_test_feeds(void) {
 /* The operands that are more than one number. */
 static int arrays_of(const struct kl_fused_group *g) {
     int arrays = 0;
-    for (int k = 0; k < g->n_leaves; k++) arrays += g->leaf[k].walk != KL_WALK_SCALAR;
+    for (int k = 0; k < g->n_leaves; k++) arrays += !kl_fused_is_one(g->leaf[k].walk);
     return arrays;
 }
 

@@ -8,6 +8,7 @@
 enum kl_walk {
     KL_WALK_FLAT,    /* element i at position i */
     KL_WALK_SCALAR,  /* one element for all positions */
+    KL_WALK_GIVEN,   /* the same, and the element is an argument of the kernel */
     KL_WALK_STRIDED, /* by the space: neighbouring positions are a stride apart */
     KL_WALK_STEADY,  /* by the space: one element along the whole innermost axis */
     KL_WALK_PACKED,  /* by the space: neighbouring positions are contiguous and aligned */
@@ -48,6 +49,11 @@ struct kl_fused_plan {
     int pack;              /* contiguous elements that one access moves */
     uint8_t walk[KL_FUSED_LEAVES];
 };
+
+/* Whether a leaf is one element for all positions. */
+static inline bool kl_fused_is_one(uint8_t walk) {
+    return walk == KL_WALK_SCALAR || walk == KL_WALK_GIVEN;
+}
 
 /* The output of an element-wise command. */
 static inline const struct kl_arg *kl_fused_out(const struct kl_command *c) {

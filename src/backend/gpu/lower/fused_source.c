@@ -106,13 +106,25 @@ static int pack_bytes(const struct kl_fused_plan *p, int dtype) {
     return p->pack * (int)kl_dtype_size((enum kl_dtype)dtype);
 }
 
+/* The parameter of a kernel for leaf k. */
+static void put_parameter(struct text *t, const struct kl_fused_plan *p, int k) {
+    if (p->walk[k] == KL_WALK_GIVEN)
+        put(t, ", PARAM(%s, from_%d)", type_of(p->g->leaf[k].arg->dtype), k);
+    else
+        put(t, ", PTR(from_%d)", k);
+}
+
 /* The leaves at position i: pointers leaf_<k>, and the values that are the same for all neighbours.
- * Parameters are pointers from_<k>, or, of a kernel, their parts. */
+ * Parameters are elements or pointers from_<k>, or, of a kernel, the parts of pointers. */
 static void put_leaves(struct text *t, const struct kl_fused_plan *p, bool from_parts) {
     const struct kl_fused_group *g = p->g;
     for (int k = 0; k < g->n_leaves; k++) {
         const char *type = type_of(g->leaf[k].arg->dtype);
         int o = g->leaf[k].operand;
+        if (p->walk[k] == KL_WALK_GIVEN) {
+            put(t, "    c_%s value_%d = value_%s(from_%d);\n", type, k, type, k);
+            continue;
+        }
         put(t, "    GLOBAL const %s *leaf_%d = ", type, k);
         if (from_parts)
             put(t, "AT(const %s, from_%d)", type, k);
@@ -289,7 +301,7 @@ char *kl_fused_source(void *ctx) {
     put_library(&t, g);
     put(&t, "KERNEL(map)(PARAM(i64, n)");
     if (p->has_space) put(&t, ", PARAM(struct space, s)");
-    for (int k = 0; k < g->n_leaves; k++) put(&t, ", PTR(from_%d)", k);
+    for (int k = 0; k < g->n_leaves; k++) put_parameter(&t, p, k);
     for (int k = 0; k < g->n_steps; k++)
         if (g->step[k].stored) put(&t, ", PTR(to_%d)", k);
     const char *at = g->random ? "at" : "i";
@@ -307,7 +319,8 @@ char *kl_fused_source(void *ctx) {
 static void put_feed_head(struct text *t, const struct kl_fused_plan *p, const char *head) {
     put(t, "FN %s", head);
     for (int k = 0; k < p->g->n_leaves; k++)
-        put(t, ", GLOBAL const %s *from_%d", type_of(p->g->leaf[k].arg->dtype), k);
+        put(t, p->walk[k] == KL_WALK_GIVEN ? ", %s from_%d" : ", GLOBAL const %s *from_%d",
+            type_of(p->g->leaf[k].arg->dtype), k);
     put(t, "%s) {\n", p->has_space ? ", struct space s" : "");
 }
 
@@ -329,11 +342,14 @@ char *kl_feed_source(void *ctx) {
     struct text t = {0};
     put_library(&t, g);
     put(&t, "#define FED_PARAMS ");
-    for (int k = 0; k < g->n_leaves; k++) put(&t, ", PTR(from_%d)", k);
+    for (int k = 0; k < g->n_leaves; k++) put_parameter(&t, p, k);
     put(&t, "%s%s\n#define FED_ARGS ", p->has_space ? ", PARAM(struct space, fed)" : "",
         g->step[last].stored ? ", PTR(fed_to)" : "");
     for (int k = 0; k < g->n_leaves; k++)
-        put(&t, ", AT(const %s, from_%d)", type_of(g->leaf[k].arg->dtype), k);
+        if (p->walk[k] == KL_WALK_GIVEN)
+            put(&t, ", from_%d", k);
+        else
+            put(&t, ", AT(const %s, from_%d)", type_of(g->leaf[k].arg->dtype), k);
     put(&t, "%s\n%s", p->has_space ? ", fed" : "", g->step[last].stored ? stores : drops);
     /* The element at position i. */
     snprintf(head, sizeof head, "%s fed_one(i64 i", type);
@@ -341,7 +357,7 @@ char *kl_feed_source(void *ctx) {
     put_offsets(&t, p);
     put_leaves(&t, p, false);
     for (int k = 0; k < g->n_leaves; k++)
-        if (p->walk[k] != KL_WALK_SCALAR && p->walk[k] != KL_WALK_STEADY)
+        if (!kl_fused_is_one(p->walk[k]) && p->walk[k] != KL_WALK_STEADY)
             put(&t, "    c_%s value_%d = LOAD(%s, leaf_%d, 0);\n", type_of(g->leaf[k].arg->dtype),
                 k, type_of(g->leaf[k].arg->dtype), k);
     put_steps(&t, g);
