@@ -7,7 +7,6 @@
 #include "backend/gpu/gpu_internal.h"
 #include "base/op/op_params.h"
 #include "base/op/validate.h"
-#include "base/value/out_of_range.h"
 
 enum { MORE_MOVES = 3 }; /* operations that share a launch with the one before them, at most */
 
@@ -48,62 +47,6 @@ static int copy_tensor(struct kl_command_buffer *cb, struct kl_tensor *to,
     to->fate = NULL;
     to->buffer = NULL;
     return KL_OK;
-}
-
-/* The things that the inputs of an operation determine: the fault words that it depends on, and
- * whether an input is known to have failed. The command buffers to wait for are noted in the open
- * one. */
-struct inputs {
-    bool drop;
-    struct kl_word_ref *taints;
-    int n_taints;
-};
-
-static void add_taint(struct inputs *in, struct kl_word_ref w) {
-    for (int i = 0; i < in->n_taints; i++)
-        if (in->taints[i].words == w.words && in->taints[i].index == w.index) return;
-    in->taints[in->n_taints++] = w;
-}
-
-/* An upper bound of the number of fault words that the inputs depend on. Inputs that are settled
- * between this call and the next lock need none, so the final number may be smaller. */
-static int count_taints(struct kl_gpu_device *dev, const struct kl_task *t) {
-    int n = 0;
-    kl_mutex_lock(&dev->mu);
-    for (int i = 0; i < t->n_in; i++) {
-        const struct kl_gpu_op *producer = t->in[i]->fate->device_op;
-        n += producer ? producer->n_taints : 0;
-    }
-    kl_mutex_unlock(&dev->mu);
-    return n;
-}
-
-static int look_at_inputs(struct kl_command_buffer *cb, struct kl_task *t, struct inputs *in) {
-    struct kl_gpu_device *dev = cb->queue->dev;
-    int rc = KL_OK, n_taints = count_taints(dev, t);
-    if (n_taints &&
-        !(in->taints = kl_command_buffer_alloc(cb, (size_t)n_taints * sizeof *in->taints)))
-        return KL_ENOMEM;
-    kl_mutex_lock(&dev->mu);
-    for (int i = 0; i < t->n_in && !rc; i++) {
-        struct kl_fate *f = t->in[i]->fate;
-        struct kl_gpu_op *producer = f->device_op;
-        if (!producer) { /* the input is settled, perhaps since the count was taken */
-            in->drop = in->drop || kl_fate_error(f) != NULL;
-            continue;
-        }
-        /* A process that takes part in an exchange without a value has no memory for the result. */
-        const bool no_value = producer->part && producer->part->failed;
-        in->drop = in->drop || producer->dropped || producer->cb->error || no_value;
-        for (int k = 0; k < producer->n_taints && !rc; k++) {
-            add_taint(in, producer->taints[k]);
-            rc = kl_command_buffer_hold_words(cb, producer->taints[k].words);
-        }
-        if (!rc && producer->cb->queue != cb->queue)
-            rc = kl_command_buffer_wait_for(cb, producer->cb);
-    }
-    kl_mutex_unlock(&dev->mu);
-    return rc;
 }
 
 static void fill_arg(struct kl_arg *a, const struct kl_tensor *t, const struct kl_tensor *copy,
@@ -166,7 +109,7 @@ static bool can_fault(const struct kl_task *t) {
     return t->op == KL_OP_CALL || ((kl_op_flags(t->op) & KL_OPF_CHECKED) && !t->proved);
 }
 
-static struct kl_command *new_command(struct kl_command_buffer *cb, enum kl_command_kind kind,
+struct kl_command *kl_gpu_command_new(struct kl_command_buffer *cb, enum kl_command_kind kind,
                                       const struct kl_gpu_op *op, int n_args) {
     struct kl_arg *args = kl_command_buffer_alloc(cb, (size_t)n_args * sizeof *args + 1);
     struct kl_command *c = args ? kl_command_buffer_command(cb) : NULL;
@@ -196,7 +139,7 @@ static void guard_set(struct kl_command *c, int i, const struct kl_block *b) {
 /* Writes the guards of b, in front of what is encoded next. */
 static int guard_fill(struct kl_command_buffer *cb, struct kl_gpu_op *op,
                       const struct kl_block *b) {
-    struct kl_command *c = new_command(cb, KL_CMD_GUARD_FILL, op, 1);
+    struct kl_command *c = kl_gpu_command_new(cb, KL_CMD_GUARD_FILL, op, 1);
     KL_TRY(guard_room(cb, c, 1));
     guard_set(c, 0, b);
     return KL_OK;
@@ -221,7 +164,7 @@ static int guard_check(struct kl_command_buffer *cb, struct kl_gpu_op *op, struc
                        const struct kl_block *workspace, struct kl_error **err) {
     const int n = t->n_in + t->n_out;
     KL_TRY(kl_command_buffer_words(cb, 1, &op->check, err));
-    struct kl_command *check = new_command(cb, KL_CMD_GUARD_CHECK, op, n + 1);
+    struct kl_command *check = kl_gpu_command_new(cb, KL_CMD_GUARD_CHECK, op, n + 1);
     KL_TRY(guard_room(cb, check, n + 1));
     check->word = op->check;
     op->check_bytes = check->bytes;
@@ -272,7 +215,7 @@ static int prepare_launches(struct kl_command_buffer *cb, struct kl_gpu_op *op,
 }
 
 static int launch_commands(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct kl_task *t,
-                           const struct inputs *in) {
+                           const struct kl_gpu_inputs *in) {
     struct kl_gpu_device *dev = cb->queue->dev;
     /* The guards of an exchange are what it tells the other processes. */
     bool guarded = t->op == KL_OP_KERNEL || op->part ||
@@ -283,7 +226,7 @@ static int launch_commands(struct kl_command_buffer *cb, struct kl_gpu_op *op, s
     struct kl_arg *args = NULL;
     int64_t begin = 0;
     for (int k = 0; k == 0 || begin < positions; k++) {
-        struct kl_command *c = new_command(cb, KL_CMD_LAUNCH, op, k ? 0 : n_args);
+        struct kl_command *c = kl_gpu_command_new(cb, KL_CMD_LAUNCH, op, k ? 0 : n_args);
         if (!c) return KL_ENOMEM;
         if (k) {
             c->args = args; /* the launches of one operation share their arguments */
@@ -333,63 +276,26 @@ static int launch_commands(struct kl_command_buffer *cb, struct kl_gpu_op *op, s
     return KL_OK;
 }
 
-/* The number of the operation's own fault words that make its outputs fail. */
-static int own_taints(const struct kl_gpu_op *op) {
-    const bool of_indices = op->op != KL_OP_KERNEL && op->op != KL_OP_CALL && !op->part &&
-                            !(kl_op_flags(op->op) & KL_OPF_OF_MATRICES);
-    return of_indices && kl_out_of_range_zero() ? 0 : op->n_words;
-}
-
-/* Sets the fault words that the outputs depend on: those of the inputs and those of the operation
- * itself. When they are many, a command merges them into one word. */
-static int set_taints(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct inputs *in,
-                      struct kl_error **err) {
-    const int n = in->n_taints, own = own_taints(op);
-    struct kl_word_ref *all = in->taints;
-    if (n + own == 0) return KL_OK;
-    bool merge = n + own > KL_MAX_TAINTS;
-    op->taints = kl_command_buffer_alloc(cb, (size_t)(merge ? 1 : n + own) * sizeof *op->taints);
-    if (!op->taints) return KL_ENOMEM;
-    if (merge) {
-        struct kl_word_ref *list = kl_command_buffer_alloc(cb, (size_t)(n + own) * sizeof *list);
-        struct kl_word_ref merged;
-        if (!list) return KL_ENOMEM;
-        if (n) memcpy(list, all, (size_t)n * sizeof *list);
-        for (int k = 0; k < own; k++)
-            list[n + k] = (struct kl_word_ref){op->word.words, op->word.index + k};
-        KL_TRY(kl_command_buffer_words(cb, 1, &merged, err));
-        struct kl_command *c = new_command(cb, KL_CMD_MERGE, op, 0);
-        if (!c) return KL_ENOMEM;
-        c->guards = list;
-        c->n_guards = n + own;
-        c->word = merged;
-        op->taints[0] = merged;
-        op->n_taints = 1;
-        return KL_OK;
-    }
-    if (n) memcpy(op->taints, all, (size_t)n * sizeof *all);
-    for (int k = 0; k < own; k++)
-        op->taints[n + k] = (struct kl_word_ref){op->word.words, op->word.index + k};
-    op->n_taints = n + own;
-    return KL_OK;
-}
-
 /* *workspace: the caller gives it back, also after a failure. */
 static int encode_into(struct kl_command_buffer *cb, struct kl_task *t, bool drop,
                        struct kl_device_part *part, struct kl_gpu_op **out,
                        struct kl_block **workspace, struct kl_error **err) {
-    struct inputs in = {.drop = drop};
+    struct kl_gpu_inputs in = {.drop = drop};
     struct kl_gpu_op *op = record(cb, t);
     if (!op) return KL_ENOMEM;
     op->part = part;
     if (part) ((struct kl_collective_params *)(uintptr_t)op->params)->part = part;
-    KL_TRY(look_at_inputs(cb, t, &in));
+    KL_TRY(kl_gpu_look_at_inputs(cb, t, &in));
     op->dropped = in.drop && !part;
     if (part && in.drop) part->failed = true;
     *out = op;
     if (op->dropped) return KL_OK;
     if (part) {
         struct kl_word_ref brought;
+        /* The word of a receipt is what the other process says. */
+        op->exchange_tells = part->kind != KL_EXCHANGE_RECEIVE;
+        op->covered = in.taints;
+        op->n_covered = op->exchange_tells ? in.n_taints : 0;
         op->positions_per_word = INT64_MAX;
         op->n_words = 1;
         KL_TRY(kl_command_buffer_words(cb, 1, &op->word, err));
@@ -421,7 +327,7 @@ static int encode_into(struct kl_command_buffer *cb, struct kl_task *t, bool dro
     KL_TRY(launch_commands(cb, op, t, &in));
     KL_TRY(prepare_launches(cb, op, t, launches, pending, workspace, err));
     if (kl_validating()) KL_TRY(guard_check(cb, op, t, *workspace, err));
-    KL_TRY(set_taints(cb, op, &in, err));
+    KL_TRY(kl_gpu_set_taints(cb, op, &in, err));
     struct kl_driver *d = cb->queue->dev->driver;
     for (int i = first; i < cb->n_commands; i++) {
         size_t none = 0;
@@ -474,6 +380,7 @@ static void adopt(struct kl_command_buffer *cb, struct kl_task *t, struct kl_gpu
     }
     op->submitter = t->submitter;
     cb->uncertain = cb->uncertain || op->pending;
+    if (op->part && op->word.words) cb->exchange = op;
     if (t->op == KL_OP_KERNEL) {
         op->ctx = kl_kernel_desc_retain(((const struct kl_kernel_params *)t->params)->desc);
         op->release_ctx = release_kernel;

@@ -52,6 +52,11 @@ struct kl_gpu_op {
     /* Fault words that the outputs depend on, including the operation's own. */
     struct kl_word_ref *taints;
     int n_taints; /* at most KL_MAX_TAINTS */
+    /* Of an exchange that tells of failures of its inputs: their fault words. Its own word is set
+     * where one of these is, so they need not be looked at where it is looked at. */
+    bool exchange_tells;
+    struct kl_word_ref *covered;
+    int n_covered;
 };
 
 struct kl_command_buffer {
@@ -61,6 +66,7 @@ struct kl_command_buffer {
     struct kl_command *commands;
     int n_commands, commands_room;
     struct kl_gpu_op *first, *last;
+    struct kl_gpu_op *exchange; /* the last one among them; NULL: there is none */
     int n_ops;
     int64_t new_bytes;
     struct kl_command_buffer **waits; /* held; command buffers of other queues */
@@ -219,6 +225,30 @@ void kl_gpu_kernels_ahead(struct kl_command_buffer *cb);
 /* Before cb is handed over: waits for the kernels of its operations. An operation without one
  * fails, and those that need its value are dropped. */
 void kl_gpu_kernels_settle(struct kl_command_buffer *cb);
+
+/* ---- encode.c: for taints.c ---- */
+/* A new command of op with room for n_args arguments; NULL when out of memory. */
+struct kl_command *kl_gpu_command_new(struct kl_command_buffer *cb, enum kl_command_kind kind,
+                                      const struct kl_gpu_op *op, int n_args);
+
+/* ---- taints.c: the fault words that values depend on ---- */
+/* The inputs of an operation determine the fault words that it depends on, and whether an
+ * input is known to have failed. */
+struct kl_gpu_inputs {
+    bool drop;
+    struct kl_word_ref *taints;
+    int n_taints;
+};
+/* The command buffers to wait for are noted in cb, the open one. KL_ENOMEM. */
+int kl_gpu_look_at_inputs(struct kl_command_buffer *cb, struct kl_task *t,
+                          struct kl_gpu_inputs *in);
+/* Sets the fault words that the outputs depend on: those of the inputs and those of the operation
+ * itself. When they are many, a command merges them into one word. */
+int kl_gpu_set_taints(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct kl_gpu_inputs *in,
+                      struct kl_error **err);
+#ifdef KL_TEST_HOOKS
+int kl_test_merged_words(void); /* how many times words were merged so far */
+#endif
 
 /* ---- share.c: slots of the memory ---- */
 int kl_gpu_share(struct kl_memory *m, struct kl_block *b, struct kl_error **err);

@@ -2,6 +2,7 @@
  * shapes, groups that are split, errors of bad input; and a group of one. */
 #include "ops/support/ranks.h"
 
+#include "backend/gpu/gpu_internal.h"
 #include "base/number/dtype.h"
 #include "runtime/device.h"
 
@@ -356,6 +357,43 @@ static void several_streams(void **state) {
     kl_array_release(x);
 }
 
+/* x and 30 layers that each end in an exchange, as those of a model that all ranks share. */
+static struct kl_array *layers_of(const struct kl_array *x, struct kl_group *g) {
+    struct kl_array *h = kl_array_retain((struct kl_array *)(uintptr_t)x);
+    for (int i = 0; i < 30; i++) {
+        struct kl_array *part, *sum, *next;
+        EXPECT_OK(kl_sign(&part, h, there(), &err));
+        EXPECT_OK(kl_all_sum(&sum, part, g, there(), &err));
+        EXPECT_OK(kl_add(&next, h, sum, there(), &err));
+        kl_array_release(part);
+        kl_array_release(sum);
+        kl_array_release(h);
+        h = next;
+    }
+    return h;
+}
+
+/* A failure before the first of many exchanges reaches what depends on the last one. In line the
+ * word of an exchange stands for those of its inputs: no words are merged. */
+static void exchanges_of_many_layers(void **state) {
+    const char *wanted = getenv("KEEL_DIST_IN_LINE");
+    const bool in_line = ranks_on() && wanted && *wanted == '1';
+    struct kl_array *x = count_up(SHAPE(5)), *at = scalar_of(KL_I32, rank == 1 ? 99 : 2), *picked;
+    EXPECT_OK(kl_take_axis(&picked, x, at, 0, there(), &err));
+    struct kl_array *good = layers_of(x, world), *fails = layers_of(picked, world);
+    const int merged = kl_test_merged_words();
+    EXPECT_OK(kl_async_eval((struct kl_array *[]){good, fails}, 2, &err));
+    expect_eval_fails(fails, KL_EINDEX, rank == 1 ? "take: index 99" : "rank 1: take: index 99");
+    EXPECT_I32(good, SHAPE(5), 0, 1 + 30 * n_ranks, 2 + 30 * n_ranks, 3 + 30 * n_ranks,
+               4 + 30 * n_ranks);
+    if (in_line) assert_int_equal(kl_test_merged_words(), merged);
+    kl_array_release(good);
+    kl_array_release(fails);
+    kl_array_release(picked);
+    kl_array_release(x);
+    kl_array_release(at);
+}
+
 static void failed_sends(void **state) {
     struct kl_array *x = count_up(SHAPE(5)), *at = scalar_of(KL_I32, 99), *bad, *out;
     EXPECT_OK(kl_take_axis(&bad, x, at, 0, cpu(), &err));
@@ -474,10 +512,15 @@ static void names_of_backends(void **state) {
 
 int main(void) {
     const struct CMUnitTest of_any_number[] = {
-        cmocka_unit_test(reductions),       cmocka_unit_test(gathers),
-        cmocka_unit_test(scatters),         cmocka_unit_test(sends),
-        cmocka_unit_test(synchronizes),     cmocka_unit_test(bad_input_of_ranks),
-        cmocka_unit_test(failed_exchanges), cmocka_unit_test(several_streams),
+        cmocka_unit_test(reductions),
+        cmocka_unit_test(gathers),
+        cmocka_unit_test(scatters),
+        cmocka_unit_test(sends),
+        cmocka_unit_test(synchronizes),
+        cmocka_unit_test(bad_input_of_ranks),
+        cmocka_unit_test(failed_exchanges),
+        cmocka_unit_test(several_streams),
+        cmocka_unit_test(exchanges_of_many_layers),
     };
     const struct CMUnitTest of_ranks[] = {
         cmocka_unit_test(reductions),       cmocka_unit_test(gathers),
@@ -488,7 +531,8 @@ int main(void) {
         cmocka_unit_test(splits),           cmocka_unit_test(bad_input_of_ranks),
         cmocka_unit_test(failed_inputs),    cmocka_unit_test(failed_sends),
         cmocka_unit_test(failed_exchanges), cmocka_unit_test(gpus),
-        cmocka_unit_test(several_streams),  cmocka_unit_test(forked),
+        cmocka_unit_test(several_streams),  cmocka_unit_test(exchanges_of_many_layers),
+        cmocka_unit_test(forked),
     };
     const struct CMUnitTest alone[] = {
         cmocka_unit_test(names_of_backends),
