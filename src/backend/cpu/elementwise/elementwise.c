@@ -6,6 +6,7 @@
 #include "backend/cpu/operand/patch.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/elementwise/map.h"
+#include "backend/cpu/operand/nontemporal.h"
 #include "backend/cpu/operand/scratch.h"
 
 struct job {

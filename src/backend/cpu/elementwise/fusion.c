@@ -7,6 +7,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/elementwise/chain.h"
 #include "backend/cpu/elementwise/map.h"
+#include "backend/cpu/operand/nontemporal.h"
 #include "backend/cpu/operand/scratch.h"
 #include "base/thread.h"
 

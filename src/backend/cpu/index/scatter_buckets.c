@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/cpu/index/scatter.h"
+#include "backend/cpu/operand/nontemporal.h"
 #include "backend/cpu/operand/scratch.h"
 
 enum {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/operand/nontemporal.h"
 #include "backend/cpu/operand/scratch.h"
 #include "backend/cpu/operand/tile.h"
 #include "backend/cpu/vector/wide.h"

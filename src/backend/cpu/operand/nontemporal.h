@@ -4,10 +4,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "backend/cpu/operand/line.h"
 #include "base/op/launch.h"
 
-/* Bytes of a result from which stores are non-temporal; bytes of a cache line. */
-enum { KL_NONTEMPORAL_FROM = 1 << 24, KL_LINE = 64 };
+/* Bytes of a result from which stores are non-temporal. */
+enum { KL_NONTEMPORAL_FROM = 1 << 24 };
 
 /* kl_nontemporal_line copies one cache line, both ends aligned, to memory that is not read soon.
  * kl_nontemporal_end must follow before other threads may read what was written. */

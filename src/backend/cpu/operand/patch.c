@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/operand/nontemporal.h"
 #include "backend/cpu/operand/scratch.h"
 #include "backend/cpu/vector/shuffle.h"
 

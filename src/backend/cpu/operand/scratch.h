@@ -3,7 +3,7 @@
  * ms for 64 MB in huge pages, which is more than most kernels need for their work on it. Small
  * memory comes from the heap. */
 #pragma once
-#include "backend/cpu/operand/nontemporal.h"
+#include "backend/cpu/operand/line.h"
 #include "base/alloc.h"
 #include "base/op/launch.h"
 

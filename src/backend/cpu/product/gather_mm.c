@@ -5,6 +5,7 @@
  * are only kept inside. Products with the same matrix of b are one product of more rows, so that
  * the matrix is read once, in any order of the indices. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/operand/scratch.h"

@@ -11,6 +11,7 @@
 
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/math/functions.h"
+#include "backend/cpu/operand/nontemporal.h"
 #include "backend/cpu/operand/scratch.h"
 #include "backend/cpu/operand/tile.h"
 #include "base/alloc.h"

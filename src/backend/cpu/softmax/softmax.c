@@ -9,6 +9,7 @@
 #include "backend/cpu/math/functions_f64.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/vector/lanes.h"
+#include "backend/cpu/operand/nontemporal.h"
 #include "backend/cpu/operand/scratch.h"
 #include "backend/cpu/operand/tile.h"
 #include "backend/cpu/softmax/softmax.h"

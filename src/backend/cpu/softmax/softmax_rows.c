@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/operand/nontemporal.h"
 #include "backend/cpu/operand/scratch.h"
 #include "backend/cpu/operand/tile.h"
 #include "backend/cpu/vector/lanes.h"

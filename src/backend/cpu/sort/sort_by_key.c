@@ -7,6 +7,7 @@
  * time that moving them one by one takes. A
  * bucket with a large part of all elements, which one outlying key can cause, is split again. */
 #include "backend/cpu/sort/keys.h"
+#include "backend/cpu/operand/nontemporal.h"
 #include "backend/cpu/operand/scratch.h"
 #ifdef __AVX512F__
 #include "backend/cpu/sort/sort_quick_avx512.h"
