@@ -317,6 +317,8 @@ static void test_operations(void **state) {
     for (int d = 0; d < KL_N_DTYPES; d++) {
         enum kl_dtype t = (enum kl_dtype)d;
         int at = -1; /* -1: the array x; -2: the array y */
+        /* A number of each kind in any sample. */
+        if (!of_each_class(t) && !kl_test_takes("kernels", 1)) continue;
         begin_chain();
         for (int k = 0; k < N_OPS; k++) {
             if (!takes(ops[k].op, t)) continue;
@@ -765,6 +767,7 @@ static void test_random(void **state) {
             struct made bits = {0}, cast = {0};
             struct kl_command both[2];
             if (no_nvrtc(1)) return;
+            if (t != KL_F32 && !kl_test_takes("kernels", 1)) continue;
             put(&bits, 0, KL_U32, 1, two, 1);
             put(&bits, 1, KL_U32, 2, dims, 1);
             command(&bits, KL_OP_RANDOM_BITS, NULL, 1, false);
