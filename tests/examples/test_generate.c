@@ -408,7 +408,10 @@ static void scores_are_those_of_the_formulas(void **unused) {
     (void)unused;
     static const enum type types[] = {F32, Q4_1, Q8_0};
     for (int i = 0; i < 6; i++) { /* on a device, where each run loads kernels, every other one */
-        if (i % 2 != i / 2 % 2 && strcmp(where(), "gpu") == 0) continue;
+        const bool device = strcmp(where(), "gpu") == 0;
+        if (i % 2 != i / 2 % 2 && device) continue;
+        /* Another test has Q8_0; there is one more type in any sample. */
+        if (types[i / 2] != Q4_1 && device && !kl_test_takes("kernels", 1)) continue;
         make_model(types[i / 2], i % 2);
         check_scores(write_model("model.gguf", (struct file){0}));
     }
