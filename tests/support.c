@@ -10,9 +10,11 @@
 static pid_t test_pid;
 
 static unsigned long n_cases, n_taken, seed;
-/* Of the draws of "cpu" and of all others. Each name has draws of its own, so that what a stage
- * draws of one does not depend on whether it samples the other: fewer of the same cases. */
-static uint64_t states[2];
+/* Of the draws of "cpu", of "device" and of all others. Each name has draws of its own, so that
+ * what a stage draws of one does not depend on whether it samples another: fewer of the same
+ * cases. */
+enum { CPU, DEVICE, OTHERS, N_DRAWS };
+static uint64_t states[N_DRAWS];
 
 static void report_sample(void) {
     if (getpid() == test_pid)
@@ -41,13 +43,15 @@ static void count_cases(void) {
     const char *given = getenv("KEEL_TEST_SEED");
     if (n_cases) return;
     seed = given ? strtoul(given, NULL, 10) : 1;
-    states[0] = states[1] = seed * UINT64_C(0x9E3779B97F4A7C15);
+    for (int i = 0; i < N_DRAWS; i++) states[i] = seed * UINT64_C(0x9E3779B97F4A7C15);
     test_pid = getpid();
     atexit(report_sample);
 }
 
 bool kl_test_takes(const char *what, unsigned one_in) {
-    uint64_t *state = &states[strcmp(what, "cpu") == 0];
+    uint64_t *state = &states[strcmp(what, "cpu") == 0      ? CPU
+                              : strcmp(what, "device") == 0 ? DEVICE
+                                                            : OTHERS];
     const unsigned by = thinned_by(what);
     if (!by) return true;
     count_cases();

@@ -14,11 +14,11 @@
 #include "base/error.h"
 
 /* Whether this stage of the tests runs only a sample of `what`, because KEEL_TEST_SAMPLE names it.
- * `what` is "kernels" (cases that compile kernels of their own) or "cpu" (cases of the CPU's
- * kernels, and of devices where running is what takes the time) or "storm" (rounds of the storms of
- * faults and of threads). The variable has these names with
- * commas between them, each as `name` or as `name/3`, which draws a third as many cases. Without it
- * every case runs. CONTRIBUTING.md says which stage samples what. */
+ * `what` is "kernels" (cases that compile kernels of their own) or "device" (cases of devices where
+ * running is what takes the time) or "cpu" (cases of the CPU's kernels) or "storm" (rounds of the
+ * storms of faults and of threads). The variable has these names with commas between them, each as
+ * `name` or as `name/3`, which draws a third as many cases. Without it every case runs.
+ * CONTRIBUTING.md says which stage samples what. */
 bool kl_test_samples(const char *what);
 /* Whether the next case runs. In a sample about one case in `one_in` runs (with `name/3` one in
  * three times that), drawn by KEEL_TEST_SEED (a number, 1 unless set); otherwise every case runs.

@@ -41,7 +41,7 @@ static void a_sample_has_one_case_in_so_many(void **state) {
     }
 }
 
-/* Which cases of "kernels" a process draws, between those of "cpu". */
+/* Which cases of "kernels" a process draws, between those of "cpu" and of "device". */
 static void draws(const char *sample, bool *taken) {
     int ends[2], status;
     assert_int_equal(pipe(ends), 0);
@@ -50,6 +50,7 @@ static void draws(const char *sample, bool *taken) {
         setenv("KEEL_TEST_SAMPLE", sample, 1);
         for (int i = 0; i < CASES; i++) {
             kl_test_takes("cpu", 2);
+            kl_test_takes("device", 2);
             taken[i] = kl_test_takes("kernels", 2);
         }
         _exit(write(ends[1], taken, CASES) != CASES);
@@ -67,7 +68,7 @@ static void a_thinner_sample_has_fewer_of_the_same_cases(void **state) {
     static bool wide[CASES], thin[CASES];
     int n = 0;
     draws("kernels/3", wide);
-    draws("kernels/27,cpu/3", thin);
+    draws("kernels/27,device/2,cpu/3", thin);
     for (int i = 0; i < CASES; i++) {
         assert_true(wide[i] || !thin[i]);
         n += thin[i];

@@ -80,7 +80,7 @@ static int run(const char *argument, const char *pocl_cache) {
 
 static void test_the_end_of_the_process(void **state) {
     /* A sample has each way of ending once. */
-    for (int i = 0; i < (kl_test_samples("cpu") ? ENDS / 2 : ENDS); i++) {
+    for (int i = 0; i < (kl_test_samples("device") ? ENDS / 2 : ENDS); i++) {
         /* Every second process finds nothing compiled. */
         char cache[64];
         snprintf(cache, sizeof cache, "pocl%d", i);

@@ -5,7 +5,7 @@
 /* Compares the products; the operands have the same leading axes as the result. */
 static void check(enum kl_dtype dtype, int n_lead, const int *lead, int m, int k, int n,
                   enum layout a_layout, enum layout b_layout, enum values v) {
-    if (!kl_test_takes("cpu", 1)) return;
+    if (!kl_test_takes("device", 1)) return;
     struct operand in[2], out;
     int dims[3][LS_DIMS];
     char what[200];

@@ -231,7 +231,7 @@ static void filled_shapes(enum kl_op_id op, enum kl_dtype from, enum kl_dtype to
         for (int layout = DENSE; layout < (all ? N_LAYOUTS : 1); layout++) {
             if ((op == KL_OP_MAX || op == KL_OP_MIN) && cases[i].dims[1] == 0 && i > 15) continue;
             /* Of truths there must be enough of either kind (truths). */
-            if (to != KL_BOOL && !kl_test_takes("cpu", 2)) continue;
+            if (to != KL_BOOL && !kl_test_takes("device", 2)) continue;
             check_filled(op, from, to, cases[i].ndim, cases[i].dims, cases[i].axes,
                          (enum layout)layout, v, fill);
         }
