@@ -86,5 +86,7 @@ size_t metal_sim_bytes(void);
 /* Command buffers that were committed, and those of them that failed by memory freed in flight. */
 int metal_sim_committed(void);
 int metal_sim_invalid(void);
+/* Products of two matrices of SIMD groups that kernels have made. */
+long metal_sim_multiplied(void);
 /* The n-th `new...` or command buffer from now on is nil (0: the next one; -1: none). */
 void metal_sim_refuse_after(int n);

@@ -213,9 +213,14 @@ void sim_matrix_used(uint32_t what, uint64_t where, uint64_t pitch) {
     if (item / SIM_WIDTH * SIM_WIDTH + SIM_WIDTH > r.n)
         fail_in_item("a matrix of a SIMD group that is not whole");
 }
+static long n_multiplied;
+long metal_sim_multiplied(void) {
+    return __atomic_load_n(&n_multiplied, __ATOMIC_RELAXED);
+}
 /* sums += a b, of which each lane has two elements. */
 void sim_matrix_multiply(float *sums, const float *a, const float *b) {
     int item = r.fibre[r.running].item, group = item / SIM_WIDTH;
+    if (item % SIM_WIDTH == 0) __atomic_add_fetch(&n_multiplied, 1, __ATOMIC_RELAXED);
     unsigned turn = r.turn[item]++ % 2;
     float *all_a = r.matrix[turn][0][group], *all_b = r.matrix[turn][1][group];
     for (uint32_t i = 0; i < 2; i++) {
