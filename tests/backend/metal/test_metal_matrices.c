@@ -45,6 +45,45 @@ static void products(void **state) {
     check(KL_OP_MATMUL, NULL, 2, in, &out, bound_of(24, 4) * 4, 0, "matmul");
 }
 
+/* n indices from 0 to `most` - 1. */
+static void make_indices(struct operand *o, int n, int most) {
+    ls_make(o, KL_I32, 1, &n, DENSE, PLAIN);
+    for (int i = 0; i < n; i++) ((int32_t *)o->block)[i] = (int32_t)(ls_draw() % (uint64_t)most);
+    kh_write(o->device, o->block, o->bytes);
+}
+
+static void gathers(void **state) {
+    enum { N = 5, DEPTH = 40, COLUMNS = 24, ROWS = 16, SINGLE = 48 };
+    for (int d = 0; d < 3; d++)
+        for (int single = 0; single < 2; single++) {
+            const int n = single ? SINGLE : N, m = single ? 1 : ROWS;
+            const long blocks = (single ? SINGLE / 8 : N * ROWS / 8) * (COLUMNS / 8) * (DEPTH / 8);
+            struct operand in[4], out;
+            ls_make(&in[0], dtypes[d], 3, (int[]){7, m, DEPTH}, DENSE, PLAIN);
+            ls_make(&in[1], dtypes[d], 3, (int[]){3, DEPTH, COLUMNS}, TRANSPOSED, PLAIN);
+            make_indices(&in[2], n, 7);
+            make_indices(&in[3], n, 3);
+            ls_make_out(&out, dtypes[d], 3, (int[]){n, m, COLUMNS});
+            check(KL_OP_GATHER_MM, NULL, 4, in, &out, bound_of(DEPTH, 4), blocks,
+                  single ? "gather_mm of single rows" : "gather_mm");
+        }
+}
+
+static void segments(void **state) {
+    static const uint32_t ends[] = {0, 13, 13, 40, 40, 40, 7, 39};
+    for (int d = 0; d < 3; d++) {
+        struct operand in[3], out;
+        ls_make(&in[0], dtypes[d], 2, (int[]){16, 40}, DENSE, PLAIN);
+        ls_make(&in[1], dtypes[d], 2, (int[]){40, 24}, DENSE, PLAIN);
+        ls_make(&in[2], KL_U32, 2, (int[]){4, 2}, DENSE, PLAIN);
+        memcpy(in[2].block, ends, sizeof ends);
+        kh_write(in[2].device, in[2].block, in[2].bytes);
+        ls_make_out(&out, dtypes[d], 3, (int[]){4, 16, 24});
+        check(KL_OP_SEGMENTED_MM, NULL, 3, in, &out, bound_of(40, 4), 2 * 3 * (2 + 4 + 0 + 4),
+              "segmented_mm");
+    }
+}
+
 int main(void) {
     const char *path = getenv("KEEL_METAL_LIBRARY");
     if (!path) {
@@ -56,6 +95,7 @@ int main(void) {
     if (!count) return EXIT_FAILURE;
     memcpy(&multiplied, &count, sizeof count);
     setenv("KEEL_TEST_GPU", "metal", 1);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(gathers),
+                                       cmocka_unit_test(segments)};
     return cmocka_run_group_tests(tests, kh_setup, NULL);
 }
