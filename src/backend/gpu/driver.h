@@ -297,6 +297,7 @@ struct kl_driver {
      * (kernels/index_scatter.kl). */
     bool fast_exchange;
     bool has_matrix_units; /* the device multiplies matrices of 16-bit floats (attention.kl) */
+    bool has_sub_matrix;   /* the prelude has HAS_SUB_MATRIX (prelude.kl) */
     bool has_warp_groups;  /* four sub-groups do so together (product_gather_sm90.kl) */
     /* The prelude has LAST_GROUP, which counts the groups of a launch in the slot `counters`. */
     bool counts_groups;

@@ -169,6 +169,7 @@ int kl_metal_programs_init(struct kl_metal *d, struct kl_error **err) {
     driver->local_bytes = kl_metal_max_shared(d->device);
     driver->n_units = d->facts.units ? d->facts.units : 8;
     driver->subgroup = 32;
+    driver->has_sub_matrix = true;
     driver->max_args = KL_METAL_MOST_BUFFERS;
     driver->compiles_metal = true;
     driver->argument_bytes = KL_METAL_MOST_BYTES;

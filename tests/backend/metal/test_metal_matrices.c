@@ -84,6 +84,83 @@ static void segments(void **state) {
     }
 }
 
+/* x, w, scales and biases of a product of m rows with `matrices` quantized matrices. */
+enum { TERMS = 96, COLUMNS = 64, BITS = 4, GROUP = 32, N_FEW = 8 };
+static void make_quantized(struct operand *in, enum kl_dtype dtype, int n_x, int m, int matrices,
+                           bool transpose) {
+    const int rows = transpose ? COLUMNS : TERMS, cols = transpose ? TERMS : COLUMNS;
+    ls_make(&in[0], dtype, 3, (int[]){n_x, m, TERMS}, DENSE, PLAIN);
+    ls_make(&in[1], KL_U32, 3, (int[]){matrices, rows, cols * BITS / 32}, DENSE, PLAIN);
+    for (int i = 2; i < 4; i++)
+        ls_make(&in[i], dtype, 3, (int[]){matrices, rows, cols / GROUP}, DENSE, PLAIN);
+}
+
+/* Bytes of workspace that the product with a quantized matrix asks for. */
+static size_t workspace_of(const struct kl_qmm_params *p, const struct operand *in,
+                           const struct operand *out) {
+    struct kl_arg args[5];
+    struct kl_error *err = NULL;
+    size_t bytes = 0;
+    for (int i = 0; i < 5; i++) {
+        args[i] = i < 4 ? in[i].arg : out->arg;
+        args[i].data = i < 4 ? in[i].device : out->device;
+    }
+    const struct kl_command c = {.kind = KL_CMD_LAUNCH,
+                                 .op = KL_OP_QUANTIZED_MATMUL,
+                                 .name = kl_op_name(KL_OP_QUANTIZED_MATMUL),
+                                 .params = p,
+                                 .n_in = 4,
+                                 .n_out = 1,
+                                 .args = args};
+    if (kl_lower_prepare(kh.lowering, &c, &bytes, &err)) fail_msg("%s", err->message);
+    return bytes;
+}
+
+/* Up to 8 rows are multiplied as packed numbers are read, more by matrices; none is unpacked. */
+static void quantized(void **state) {
+    static const int rows[] = {N_FEW, N_FEW + 1, 70};
+    const double top = 4.0 * (1 << BITS) + 4;
+    for (int d = 0; d < 3; d++)
+        for (int r = 0; r < 3; r++)
+            for (int transpose = 0; transpose < 2; transpose++) {
+                const struct kl_qmm_params p = {{KL_QUANT_AFFINE, GROUP, BITS}, transpose};
+                const int m = rows[r], n = m < 70 ? 1 : 40;
+                const double rounded = kl_test_epsilon(dtypes[d]) * 2 * top * sqrt(TERMS);
+                struct operand in[4], out;
+                if (m <= N_FEW && !transpose) continue;
+                make_quantized(in, dtypes[d], n, m, n, transpose);
+                ls_make_out(&out, dtypes[d], 3, (int[]){n, m, COLUMNS});
+                assert_int_equal(workspace_of(&p, in, &out), 0);
+                check(KL_OP_QUANTIZED_MATMUL, &p, 4, in, &out, bound_of(TERMS, top) + rounded,
+                      m > N_FEW ? (long)n * ((m + 7) / 8) * (COLUMNS / 8) * (TERMS / 8) : 0,
+                      "quantized_matmul");
+            }
+}
+
+/* The numbers of gather_qmm are not rounded. */
+static void quantized_gathers(void **state) {
+    enum { N = 5, MATRICES = 3 };
+    static const struct {
+        int n, m;
+        bool tiles;
+    } cases[] = {{N, N_FEW + 1, true}, {20, 40, true},  {16, 1, false},
+                 {64, 1, true},        {1000, 1, true}, {N, N_FEW, false}};
+    for (int d = 0; d < 3; d++)
+        for (int i = 0; i < 6; i++)
+            for (int transpose = 0; transpose < 2; transpose++) {
+                const struct kl_qmm_params p = {{KL_QUANT_AFFINE, GROUP, BITS}, transpose};
+                const int n = cases[i].n, m = cases[i].m;
+                struct operand in[6], out;
+                make_quantized(in, dtypes[d], 7, m, MATRICES, transpose);
+                make_indices(&in[4], n, 7);
+                make_indices(&in[5], n, MATRICES);
+                ls_make_out(&out, dtypes[d], 3, (int[]){n, m, COLUMNS});
+                const long blocks = (m > 1 ? n * ((m + 7) / 8) : n / 8) * (COLUMNS / 8);
+                check(KL_OP_GATHER_QMM, &p, 6, in, &out, bound_of(TERMS, 4.0 * (1 << BITS) + 4),
+                      cases[i].tiles ? blocks * (TERMS / 8) : 0, "gather_qmm");
+            }
+}
+
 int main(void) {
     const char *path = getenv("KEEL_METAL_LIBRARY");
     if (!path) {
@@ -96,6 +173,7 @@ int main(void) {
     memcpy(&multiplied, &count, sizeof count);
     setenv("KEEL_TEST_GPU", "metal", 1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(gathers),
-                                       cmocka_unit_test(segments)};
+                                       cmocka_unit_test(segments), cmocka_unit_test(quantized),
+                                       cmocka_unit_test(quantized_gathers)};
     return cmocka_run_group_tests(tests, kh_setup, NULL);
 }

@@ -1,7 +1,8 @@
 /* quantized.c - QUANTIZE, DEQUANTIZE, QUANTIZED_MATMUL, GATHER_QMM. Products of few rows with
  * a transposed matrix read packed numbers, by matrix units where there are such for their types;
- * others unpack the matrix into the workspace and are products of floats, unless that would take
- * too much memory; matrices that indices choose, where each has many rows, in parts. */
+ * others go in tiles by matrices of sub-groups where the dialect has them, or unpack the matrix
+ * into the workspace and are products of floats, unless that would take too much memory; matrices
+ * that indices choose, where each has many rows, in parts. */
 #include <string.h>
 
 #include "backend/gpu/lower/axes.h"
@@ -14,7 +15,8 @@
 enum {
     LOCAL = 128,
     VEC_BYTES = KL_QUANTIZED_VEC_BYTES,
-    FEW_ROWS = 8,     /* with more rows a matrix is unpacked, */
+    /* With more rows a matrix is unpacked, */
+    FEW_ROWS = KL_QUANTIZED_FEW_ROWS,
     MATRIX_ROWS = 64, /* by matrix units with more than these */
 };
 /* The most bytes of unpacked matrices. */
@@ -400,6 +402,7 @@ int kl_lower_quantized_matmul(struct kl_emit *e, const struct kl_command *c) {
     const int64_t batches = out->size / (m * n);
     if (x->dims[x->ndim - 1] == 0) /* the sums have no terms */
         return kl_emit_fill(e, out->data, kl_dtype_size(out->dtype), out->size, 0);
+    if (kl_quantized_takes_tiles(e, c, batches)) return kl_quantized_by_tiles(e, c, batches);
     const int64_t bytes = w->size / p->format.bits * 32 * (int64_t)kl_dtype_size(x->dtype);
     const bool matrix = kl_quantized_takes_matrix(e, c);
     if (c->op == KL_OP_QUANTIZED_MATMUL && bytes <= MOST_UNPACKED &&

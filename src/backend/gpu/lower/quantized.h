@@ -1,10 +1,16 @@
 /* quantized.h - what the products with quantized matrices share: quantized.c describes them and
- * chooses, quantized_matrix.c has those by matrix units. */
+ * chooses, quantized_matrix.c has those by matrix units, quantized_tiles.c those of many rows by
+ * matrices of sub-groups. */
 #pragma once
 #include "backend/gpu/lower/lower.h"
 #include "backend/gpu/lower/product_route.h"
 
-enum { KL_QUANTIZED_IN = 4, KL_QUANTIZED_VEC_BYTES = 16 };
+enum {
+    KL_QUANTIZED_IN = 4,
+    KL_QUANTIZED_VEC_BYTES = 16,
+    KL_QUANTIZED_FEW_ROWS =
+        8, /* the most rows of x that are multiplied as packed numbers are read */
+};
 
 /* Operands with a dense last axis, and their leading axes. */
 struct kl_quantized_operands {
@@ -37,6 +43,11 @@ int kl_quantized_describe(struct kl_emit *e, const struct kl_command *c, const s
 /* Whether matrix units take the product c, and its launch, of `batches` products. */
 bool kl_quantized_takes_matrix(const struct kl_emit *e, const struct kl_command *c);
 int kl_quantized_by_matrix(struct kl_emit *e, const struct kl_command *c, int64_t batches);
+
+/* Whether tiles take the product c, of `batches` products, and its launch. */
+bool kl_quantized_takes_tiles(const struct kl_emit *e, const struct kl_command *c, int64_t batches);
+int kl_quantized_by_tiles(struct kl_emit *e, const struct kl_command *c, int64_t batches);
+extern const struct kl_family kl_family_quantized_tiles; /* not in kl_families */
 
 /* The stride of the axis that is from_end-th from the end, 0 where there is none. */
 static inline int64_t kl_stride_from_end(const struct kl_arg *a, const int64_t *strides,
