@@ -57,9 +57,17 @@ struct kl_backend_ops {
 
     /* Whether t can be a step of a fusion, which launch_fusion takes. NULL: there are none here. */
     bool (*joins)(struct kl_backend *b, const struct kl_task *t);
-    /* Runs the steps, all of one shape and of one queue, with the results of running them one after
-     * another. All are finished when it returns; it cannot fail. */
-    void (*launch_fusion)(struct kl_backend *b, const struct kl_fusion_step *steps, int n);
+    /* Whether t, which is no step itself, can be the first one, whose output later steps read: a
+     * reduction. NULL: none can. */
+    bool (*leads)(struct kl_backend *b, const struct kl_task *t);
+    /* Whether t, which is no step itself, can be the last one after n steps, one of whose outputs
+     * it reads alone: a sum. NULL: none can. */
+    bool (*ends)(struct kl_backend *b, const struct kl_fusion_step *steps, int n,
+                 const struct kl_task *t);
+    /* Runs the steps, all of one queue and with outputs of one shape, but for one that `ends`. The
+     * results are those of running them one after another. All are finished when it returns. false:
+     * there is not enough memory, and nothing is written. */
+    bool (*launch_fusion)(struct kl_backend *b, const struct kl_fusion_step *steps, int n);
 
     /* The fates of t are already written (an input failed, or memory ran out); the backend
      * publishes the ticket of t in its order. NULL: the caller publishes it. */

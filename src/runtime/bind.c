@@ -195,18 +195,26 @@ static bool bind_step(struct kl_stream *s, struct kl_fusion_step *steps, int j) 
     return note(s, t, buf->block, NULL) == KL_OK;
 }
 
-bool kl_fusion_bind(struct kl_stream *s, struct kl_fusion_step *steps, int n) {
-    int done = 0;
-    while (done < n && bind_step(s, steps, done)) done++;
-    if (done == n) return true;
-    for (int j = 0; j <= done; j++) {
+/* Takes their memory away from the first `done` of n steps. */
+static void unbind(struct kl_fusion_step *steps, int done, int n) {
+    for (int j = 0; j < done; j++) {
         struct kl_buffer *buf = steps[j].task->out[0]->buffer;
         struct kl_block *b = buf->block;
         bool own = b && !is_donated(steps, n, j);
         buf->block = NULL;
         if (own) b->memory->give_back(b->memory, b);
     }
-    return false;
+}
+
+bool kl_fusion_bind(struct kl_stream *s, struct kl_fusion_step *steps, int n) {
+    int done = 0;
+    while (done < n && bind_step(s, steps, done)) done++;
+    if (done < n) unbind(steps, done + 1, n);
+    return done == n;
+}
+
+void kl_fusion_unbind(struct kl_fusion_step *steps, int n) {
+    unbind(steps, n, n);
 }
 
 void kl_fusion_after_launch(struct kl_fusion_step *steps, int n) {

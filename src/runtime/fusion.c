@@ -3,7 +3,8 @@
  * Only tasks that are adjacent in the stream can be steps of a fusion. The operations of one
  * expression are adjacent, because a commit appends producers just before their consumers. A fusion
  * ends before an operation that is not element-wise, has another shape, must wait, or reads the
- * value of a step through a view, since it would need elements that are not computed yet. */
+ * value of a step through a view, since it would need elements that are not computed yet. Backends
+ * may take a reduction as the first step, and a sum of a step's values as the last one. */
 #include "runtime/fusion.h"
 
 #include <stdlib.h>
@@ -65,6 +66,12 @@ static bool find_inputs(struct kl_fusion_step *steps, int n, struct kl_task *t, 
     return true;
 }
 
+/* Whether t can be step n, with an output of the shape of the others. */
+static bool takes(const struct kl_stream *s, int n, const struct kl_task *t) {
+    const struct kl_backend_ops *ops = s->backend->ops;
+    return ops->joins(s->backend, t) || (n == 0 && ops->leads && ops->leads(s->backend, t));
+}
+
 int kl_fusion_form(struct kl_stream *s, struct kl_task *first, uint64_t until,
                    struct kl_fusion_step steps[KL_FUSION_STEPS]) {
     const struct kl_backend_ops *ops = s->backend->ops;
@@ -75,14 +82,17 @@ int kl_fusion_form(struct kl_stream *s, struct kl_task *first, uint64_t until,
     for (struct kl_link *k = &first->link; k != &s->local.head && n < KL_FUSION_STEPS;
          k = k->next) {
         struct kl_task *t = kl_container(k, struct kl_task, link);
-        if (t->ticket > until || t->n_out != 1 || t->workspace ||
-            !same_shape(t->out[0], first->out[0]) || !kl_task_start(t))
+        const bool ends = !same_shape(t->out[0], first->out[0]);
+        if (t->ticket > until || t->n_out != 1 || t->workspace || (ends && !ops->ends) ||
+            !kl_task_start(t))
             break;
-        if (!ops->joins(s->backend, t) || !find_inputs(steps, n, t, &n_memory)) {
+        if (!(ends ? ops->ends(s->backend, steps, n, t) : takes(s, n, t)) ||
+            !find_inputs(steps, n, t, &n_memory)) {
             if (t != first) kl_task_put_off(t); /* it may still be abandoned */
             break;
         }
         n++;
+        if (ends) break;
     }
     if (n < 2) return 1;
     for (int j = 0; j < n; j++) {

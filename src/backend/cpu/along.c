@@ -171,7 +171,7 @@ static void tile_chunk(void *arg, int64_t i) {
     y.dtype = out->dtype;
     y.data = results;
     if (j->reduces) {
-        y.data = to;
+        y.data = j->l->taker ? results : to;
         y.ndim = 1;
         y.size = n;
         y.dims = dims + 1;
@@ -192,6 +192,8 @@ static void tile_chunk(void *arg, int64_t i) {
             kl_fail_with(j->l->err, err);
         else
             kl_error_release(err);
+    } else if (j->l->taker) {
+        j->l->taker->run(j->l->taker->ctx, from, n, results);
     } else if (!j->reduces) {
         kl_cpu_transpose(out_item, to, length * out_item, results, width * out_item, length, n);
     }

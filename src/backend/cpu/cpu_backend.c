@@ -5,6 +5,7 @@
 #include <sys/utsname.h>
 
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/reduce/reduce_streamed.h"
 #include "backend/fault.h"
 #include "base/alloc.h"
 #include "base/op/bounds.h"
@@ -140,19 +141,55 @@ static bool joins(struct kl_backend *b, const struct kl_task *t) {
     return (kl_op_flags(t->op) & KL_OPF_ELEMENTWISE) && t->n_in <= KL_FUSION_OPERANDS;
 }
 
-static void launch_fusion(struct kl_backend *b, const struct kl_fusion_step *steps, int n) {
+static bool leads(struct kl_backend *b, const struct kl_task *t) {
+    switch (t->op) {
+    case KL_OP_SUM:
+    case KL_OP_PROD:
+    case KL_OP_MAX:
+    case KL_OP_MIN:
+    case KL_OP_ALL:
+    case KL_OP_ANY: return t->in[0]->size > t->out[0]->size;
+    default: return false;
+    }
+}
+
+/* Whether rows of t are contiguous, or the same everywhere. */
+static bool has_plain_rows(const struct kl_tensor *t) {
+    int last = t->ndim - 1;
+    while (last > 0 && t->dims[last] == 1) last--;
+    return last < 0 || t->strides[last] == 0 || t->strides[last] == 1;
+}
+
+/* Sums over leading axes: each tile goes to sums that stay in a cache. Tiles of operands that are
+ * stored transposed come in another order (operand/patch.h), so there may be none. */
+static bool ends(struct kl_backend *b, const struct kl_fusion_step *steps, int n,
+                 const struct kl_task *t) {
+    if (t->op != KL_OP_SUM || !kl_row_sums_take(t->in[0], t->out[0], t->params)) return false;
+    bool reads = false;
+    for (int j = 0; j < n; j++) {
+        const struct kl_task *step = steps[j].task;
+        reads = reads || step->out[0] == t->in[0];
+        if (!joins(b, step)) return false;
+        for (int i = 0; i < step->n_in; i++)
+            if (steps[j].from[i] < 0 && !has_plain_rows(step->in[i])) return false;
+    }
+    return reads;
+}
+
+static bool launch_fusion(struct kl_backend *b, const struct kl_fusion_step *steps, int n) {
     struct kl_arg in[KL_FUSION_STEPS][KL_FUSION_OPERANDS], out[KL_FUSION_STEPS];
     struct kl_cpu_step s[KL_FUSION_STEPS];
     for (int j = 0; j < n; j++) {
         struct kl_task *t = steps[j].task;
-        s[j] = (struct kl_cpu_step){t->op, t->n_in, in[j], &out[j], {-1, -1, -1}, steps[j].stored};
+        s[j] = (struct kl_cpu_step){t->op,   t->n_in,      t->params,      in[j],
+                                    &out[j], {-1, -1, -1}, steps[j].stored};
         for (int i = 0; i < t->n_in; i++) {
             resolve(&in[j][i], t->in[i]);
             s[j].from[i] = steps[j].from[i];
         }
         resolve(&out[j], t->out[0]);
     }
-    kl_cpu_run_fusion(s, n, parallel_for);
+    return kl_cpu_run_fusion(s, n, parallel_for);
 }
 
 static const struct kl_backend_ops ops = {
@@ -160,6 +197,8 @@ static const struct kl_backend_ops ops = {
     .waits_for = waits_for,
     .launch = launch,
     .joins = joins,
+    .leads = leads,
+    .ends = ends,
     .launch_fusion = launch_fusion};
 static struct kl_backend backend = {.ops = &ops, .name = "cpu", .index = 0, .memory = &memory};
 

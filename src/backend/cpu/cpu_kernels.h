@@ -31,17 +31,20 @@ int64_t kl_cpu_l1_bytes(void);
 /* of the variant that this file is compiled for */
 kl_kernel_fn *kl_cpu_variant_kernel(enum kl_op_id op);
 
-/* ---- fusions: element-wise operations of one shape, in one pass over tiles ---- */
+/* ---- fusions: element-wise operations of one shape, in one pass over tiles; the first step may be
+ * a reduction to that shape, the last one a sum over leading axes ---- */
 struct kl_cpu_step {
     enum kl_op_id op;
     int n_in;                /* at most KL_FUSION_OPERANDS */
+    const void *params;      /* read where the operation is not element-wise */
     const struct kl_arg *in; /* the data of input k is not read where from[k] is a step */
     const struct kl_arg *out;
     int from[3]; /* the earlier step that computes input k; -1 where the input is in memory */
     /* its output has memory; an output that is not stored is read by steps of the fusion only */
     bool stored;
 };
-typedef void kl_cpu_fusion_fn(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel);
+/* false: there is not enough memory, and nothing is written. */
+typedef bool kl_cpu_fusion_fn(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel);
 kl_cpu_fusion_fn kl_cpu_run_fusion, kl_cpu_variant_run_fusion;
 
 /* The kernels: the column kernel of op_list.def. Reductions, scans, softmax and their relatives

@@ -105,8 +105,8 @@ kl_kernel_fn *kl_cpu_kernel(enum kl_op_id op) {
     return variants[kl_cpu_variant()].kernel_of(op);
 }
 
-void kl_cpu_run_fusion(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
-    variants[kl_cpu_variant()].run_fusion(steps, n, parallel);
+bool kl_cpu_run_fusion(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
+    return variants[kl_cpu_variant()].run_fusion(steps, n, parallel);
 }
 
 bool kl_cpu_uses_amx(void) {

@@ -31,6 +31,13 @@ struct kl_arg {
     uint64_t value;
 };
 
+/* Who takes the results of a reduction in the place of its output's memory: those of the outputs
+ * [begin, begin + n), as long as the call lasts. Any thread calls, once for each output. */
+struct kl_takes_results {
+    void (*run)(void *ctx, int64_t begin, int64_t n, const void *results);
+    void *ctx;
+};
+
 struct kl_launch {
     enum kl_op_id op;
     const void *params;
@@ -40,7 +47,8 @@ struct kl_launch {
     int64_t pos_begin, pos_end; /* checked kernels: the index positions to do */
     int64_t fault;              /* result: the smallest failing position, KL_NO_FAULT when none */
     struct kl_error **err; /* for kernels that fail in other ways (no scratch memory, callbacks) */
-    struct kl_memory *scratch; /* the source of large scratch memory; NULL: the heap */
+    const struct kl_takes_results *taker; /* of reductions in a fusion; else NULL */
+    struct kl_memory *scratch;            /* the source of large scratch memory; NULL: the heap */
     /* Runs chunk(arg, 0 .. n-1), in any order on any threads, and returns when all chunks are done.
      * A chunk never waits. parallel_short is for work of some ten microseconds, chunks of a few. */
     void (*parallel)(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);

@@ -93,7 +93,8 @@ static inline bool kl_task_abandon(struct kl_task *t) {
     return atomic_fetch_or_explicit(&t->state, KL_TASK_DROPPED, memory_order_acq_rel) == 0;
 }
 
-/* A fusion: several element-wise operations over one shape, which a backend may run as one kernel.
+/* A fusion: several element-wise operations over one shape, which a backend may run as one kernel;
+ * before them perhaps a reduction to that shape, after them perhaps a sum of one of their results.
  * Each step says which of its operands are results of earlier steps. */
 enum {
     KL_FUSION_STEPS = 20,

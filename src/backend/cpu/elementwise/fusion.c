@@ -2,13 +2,15 @@
  * that earlier steps have left in the L1 cache. A step does to its tile what elementwise.c does
  * when the operation runs alone, in the same types with the same roundings, so a fusion changes no
  * bit. An output that only steps of the fusion read never reaches memory; what only the next step
- * reads may stay in registers (chain.h). */
+ * reads may stay in registers (chain.h). The results of a reduction before them, and a sum after
+ * them, are taken and given tile by tile too. */
 #include "backend/cpu/operand/patch.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/elementwise/chain.h"
 #include "backend/cpu/elementwise/map.h"
 #include "backend/cpu/operand/nontemporal.h"
 #include "backend/cpu/operand/scratch.h"
+#include "backend/cpu/reduce/reduce_streamed.h"
 #include "base/thread.h"
 
 /* LARGE: bytes of all results; LINE: of a cache line. */
@@ -36,6 +38,8 @@ struct fusion {
     bool large;                /* operands and results together do not fit into a cache */
     struct step steps[KL_FUSION_STEPS];
     struct kl_grid grid; /* describes the operands that are stored transposed */
+    int summed;          /* the step whose output a SUM after all steps reads; or NONE */
+    struct kl_row_sums sums;
 };
 
 /* Several operations take longer than the distance of the processor's own prefetching, so operands
@@ -202,33 +206,73 @@ static void run_in_place(void *arg, int64_t index) {
               (float *)(void *)in_place(g->steps[g->n - 1].given->out, &w));
 }
 
-static void run_chunk(void *arg, int64_t index) {
-    const struct fusion *g = arg;
-    struct work w;
-    int64_t begin = index * g->chunk, n = kl_min64(g->chunk, g->size - begin);
-    w.patch = NULL;
-    w.begin = NONE;
-    w.ahead = (struct ahead){.wanted = g->large};
+/* Begins to read operands, and to write results, at element `begin`. */
+static void seek(const struct fusion *g, struct work *w, int64_t begin) {
+    w->patch = NULL;
+    w->begin = NONE;
     for (int j = 0; j < g->n; j++) {
         const struct step *s = &g->steps[j];
         for (int i = 0; i < s->given->n_in; i++) {
             if (s->cursor[i] == NONE) continue;
-            kl_cursor_init_arg(&w.in[s->cursor[i]], &s->given->in[i]);
-            kl_cursor_seek(&w.in[s->cursor[i]], begin);
+            kl_cursor_init_arg(&w->in[s->cursor[i]], &s->given->in[i]);
+            kl_cursor_seek(&w->in[s->cursor[i]], begin);
         }
         if (!s->given->stored) continue;
-        kl_cursor_init_arg(&w.out[j], s->given->out);
-        kl_cursor_seek(&w.out[j], begin);
+        kl_cursor_init_arg(&w->out[j], s->given->out);
+        kl_cursor_seek(&w->out[j], begin);
     }
+}
+
+/* The next n elements. sum: takes those of step g->summed; or NULL. */
+static void run_tiles(const struct fusion *g, struct work *w, int64_t n, struct kl_row_sum *sum) {
     for (int64_t left = n; left > 0; left -= g->tile) {
         int64_t m = kl_min64(left, g->tile);
         const void *values[KL_FUSION_STEPS];
         for (int j = 0; j < g->n; j++) {
             if (g->steps[j].goes_on) continue;
-            values[j] = run_step(g, values, &w, j, m);
-            prefetch(&w.ahead, w.ahead.share);
+            values[j] = run_step(g, values, w, j, m);
+            prefetch(&w->ahead, w->ahead.share);
         }
-        prefetch_rest(&w.ahead, g->n_turns);
+        if (sum) kl_row_sum_add(sum, values[g->summed], m);
+        prefetch_rest(&w->ahead, g->n_turns);
+    }
+}
+
+static void run_chunk(void *arg, int64_t index) {
+    const struct fusion *g = arg;
+    struct work w;
+    int64_t begin = index * g->chunk, n = kl_min64(g->chunk, g->size - begin);
+    w.ahead = (struct ahead){.wanted = g->large};
+    seek(g, &w, begin);
+    run_tiles(g, &w, n, NULL);
+}
+
+/* The rows of one segment of the sum that is the last step. */
+static void run_segment(void *arg, int64_t segment) {
+    const struct fusion *g = arg;
+    const int64_t begin = segment * g->chunk;
+    struct work w;
+    struct kl_row_sum sum;
+    w.ahead = (struct ahead){.wanted = g->large};
+    seek(g, &w, begin);
+    kl_row_sum_begin(&sum, &g->sums);
+    run_tiles(g, &w, kl_min64(g->chunk, g->size - begin), &sum);
+    kl_row_sum_end(&sum, segment);
+}
+
+/* Elements [begin, begin + n), of which `results` are those of the first step. */
+static void run_after(void *arg, int64_t begin, int64_t n, const void *results) {
+    const struct fusion *g = arg;
+    const int64_t item = (int64_t)kl_dtype_size(g->steps[0].out);
+    struct work w;
+    w.ahead = (struct ahead){.wanted = false};
+    seek(g, &w, begin);
+    for (int64_t at = 0; at < n; at += g->tile) {
+        const int64_t m = kl_min64(n - at, g->tile);
+        const void *values[KL_FUSION_STEPS] = {(const char *)results + at * item};
+        if (g->steps[0].given->stored) kl_cursor_write(&w.out[0], m, values[0]);
+        for (int j = 1; j < g->n; j++)
+            if (!g->steps[j].goes_on) values[j] = run_step(g, values, &w, j, m);
     }
 }
 
@@ -283,6 +327,7 @@ static void find_chains(struct fusion *g) {
     for (int j = 0; j < g->n; j++)
         for (int i = 0; i < g->steps[j].given->n_in; i++)
             if (g->steps[j].given->from[i] >= 0) uses[g->steps[j].given->from[i]]++;
+    if (g->summed != NONE) uses[g->summed]++;
     g->n_turns = g->n;
     for (int j = 0; j < g->n; j++) {
         struct step *s = &g->steps[j];
@@ -324,6 +369,7 @@ static void assign_slots(struct fusion *g) {
             if (from >= 0 && last_use[from] < s->turn) last_use[from] = s->turn;
         }
     }
+    if (g->summed != NONE) last_use[g->summed] = g->n;
     for (int j = 0; j < g->n; j++) {
         int slot = 0;
         if (g->steps[j].goes_on) continue; /* its value never is in a tile */
@@ -367,9 +413,54 @@ static int64_t tile_of(const struct fusion *g) {
     return kl_tile_elements(widest > 8 ? 8 : widest);
 }
 
-void kl_cpu_variant_run_fusion(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
-    if (steps[0].out->size == 0) return;
-    struct fusion g = {.n = n, .size = steps[0].out->size};
+static bool is_elementwise(const struct kl_cpu_step *s) {
+    return (kl_op_flags(s->op) & KL_OPF_ELEMENTWISE) != 0;
+}
+
+/* The first step is a reduction, whose results become those of the other steps while they are in a
+ * cache. */
+static bool run_led(struct fusion *g, kl_parallel_for *parallel) {
+    const struct kl_cpu_step *first = g->steps[0].given;
+    struct kl_error *err = NULL;
+    const struct kl_takes_results taker = {run_after, g};
+    struct kl_launch l = {.op = first->op,
+                          .params = first->params,
+                          .n_in = 1,
+                          .n_out = 1,
+                          .in = first->in,
+                          .out = first->out,
+                          .err = &err,
+                          .taker = &taker,
+                          .parallel = parallel};
+    if (kl_cpu_along(&l) == KL_OK) return true;
+    kl_error_release(err);
+    return false;
+}
+
+/* The tiles of one of the steps go to `sum` while they are in a cache. */
+static bool run_summed(struct fusion *g, const struct kl_cpu_step *sum, kl_parallel_for *parallel) {
+    const bool alone = g->size <= KL_MAP_PARALLEL_FROM || !parallel;
+    struct kl_launch l = {.op = sum->op,
+                          .params = sum->params,
+                          .n_in = 1,
+                          .n_out = 1,
+                          .in = sum->in,
+                          .out = sum->out,
+                          .parallel = alone ? NULL : parallel};
+    if (!kl_row_sums_init(&g->sums, &l)) return false;
+    g->chunk = g->sums.rows * g->sums.columns;
+    kl_run_tasks(&l, g->sums.job.segments, run_segment, g);
+    kl_row_sums_store(&g->sums);
+    return true;
+}
+
+bool kl_cpu_variant_run_fusion(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
+    if (steps[0].out->size == 0) return true;
+    struct fusion g = {.n = n, .size = steps[0].out->size, .summed = NONE};
+    if (!is_elementwise(&steps[n - 1])) {
+        g.summed = steps[n - 1].from[0];
+        g.n = --n;
+    }
     for (int j = 0; j < n; j++) {
         struct step *s = &g.steps[j];
         enum kl_dtype types[3];
@@ -379,6 +470,12 @@ void kl_cpu_variant_run_fusion(const struct kl_cpu_step *steps, int n, kl_parall
             types[i] = steps[j].in[i].dtype;
             s->cursor[i] = steps[j].from[i] < 0 ? g.n_cursors++ : NONE;
             s->order[i] = i;
+        }
+        if (!is_elementwise(&steps[j])) { /* its kernel reads its operand */
+            s->cursor[0] = NONE;
+            g.n_cursors = 0;
+            s->map = (struct kl_cpu_map){.in_type = {types[0]}, .out_type = s->out};
+            continue;
         }
         bool found = kl_cpu_find_map(&s->map, steps[j].op, steps[j].n_in, types, s->out);
         kl_assert(found && g.n_cursors <= MAX_CURSORS);
@@ -391,21 +488,27 @@ void kl_cpu_variant_run_fusion(const struct kl_cpu_step *steps, int n, kl_parall
     find_chains(&g);
     assign_slots(&g);
     g.tile = tile_of(&g);
+    if (!is_elementwise(&steps[0])) return run_led(&g, parallel);
     const struct kl_arg *memory[KL_FUSION_INPUTS];
     int n_memory = 0;
     int64_t bytes = 0;
     for (int j = 0; j < n; j++) {
-        for (int i = 0; i < steps[j].n_in; i++)
-            if (steps[j].from[i] < 0) memory[n_memory++] = &steps[j].in[i];
+        for (int i = 0; i < steps[j].n_in; i++) {
+            if (steps[j].from[i] >= 0) continue;
+            memory[n_memory++] = &steps[j].in[i];
+            if (g.summed != NONE && (steps[j].in[i].layout & KL_ROW_CONTIGUOUS))
+                bytes += g.size * (int64_t)kl_dtype_size((enum kl_dtype)steps[j].in[i].dtype);
+        }
         if (steps[j].stored) bytes += g.size * (int64_t)kl_dtype_size(g.steps[j].out);
     }
     g.large = bytes >= LARGE;
+    if (g.summed != NONE) return run_summed(&g, &steps[n], parallel);
     if (kl_grid_of(&g.grid, memory, n_memory)) {
         if (g.size <= KL_MAP_PARALLEL_FROM || !parallel)
             for (int64_t t = 0; t < g.grid.tasks; t++) run_patches(&g, t);
         else
             parallel(g.grid.tasks, run_patches, &g);
-        return;
+        return true;
     }
     const bool alone = g.size <= KL_MAP_PARALLEL_FROM || !parallel;
     void (*const run)(void *, int64_t) = is_in_place(&g) && !g.large ? run_in_place : run_chunk;
@@ -414,4 +517,5 @@ void kl_cpu_variant_run_fusion(const struct kl_cpu_step *steps, int n, kl_parall
         run(&g, 0);
     else
         parallel(kl_ceil_div(g.size, g.chunk), run, &g);
+    return true;
 }

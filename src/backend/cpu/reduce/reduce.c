@@ -26,6 +26,20 @@ static void divide(enum kl_dtype type, void *x, double by, int64_t n) {
     }
 }
 
+/* Gives results to who takes them, in the output's dtype. */
+static void hand_over(const struct kl_launch *l, int64_t begin, int64_t n, enum kl_dtype type,
+                      const char *results) {
+    const enum kl_dtype dtype = l->out->dtype;
+    const int64_t bytes = (int64_t)kl_dtype_size(type);
+    union kl_tile tile;
+    if (dtype == type) l->taker->run(l->taker->ctx, begin, n, results);
+    for (int64_t at = 0, m; at < n && dtype != type; at += m) {
+        m = kl_min64(KL_TILE, n - at);
+        kl_convert(dtype, tile.bytes, type, results + at * bytes, m);
+        l->taker->run(l->taker->ctx, begin + at, m, tile.bytes);
+    }
+}
+
 /* Divides, converts and stores results, which are overwritten. */
 static void store(const struct kl_reduce_job *j, int64_t begin, int64_t n, char *results) {
     const struct kl_arg *out = j->l->out;
@@ -45,6 +59,8 @@ static void store(const struct kl_reduce_job *j, int64_t begin, int64_t n, char 
     if (j->divides) divide(j->type, results, j->divisor, n);
     if (j->to)
         memcpy(j->to + begin * j->bytes, results, (size_t)(n * j->bytes));
+    else if (j->l->taker)
+        hand_over(j->l, begin, n, type, results);
     else
         kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), type,
                    results, n);
@@ -75,8 +91,7 @@ static void segment_chunk(void *arg, int64_t i) {
         store(j, begin, n, results);
 }
 
-/* Joins the results of the segments. They are subtrees of the same size, except the last one. */
-static void join_segments(const struct kl_reduce_job *j) {
+void kl_reduce_join_segments(const struct kl_reduce_job *j) {
     enum { COLUMNS = 64 };
     _Alignas(8) char levels[LEVELS * COLUMNS * 8], results[COLUMNS * 8], value[COLUMNS * 8];
     for (int64_t begin = 0; begin < j->s.n_out; begin += COLUMNS) {
@@ -164,7 +179,7 @@ static int reduce(struct kl_reduce_job *j) {
     struct kl_launch alone = {.parallel =
                                   j->l->in->size >= KL_PARALLEL_FROM ? j->l->parallel : NULL};
     kl_run_tasks(&alone, j->segments * j->n_groups, segment_chunk, j);
-    if (j->partial) join_segments(j);
+    if (j->partial) kl_reduce_join_segments(j);
     kl_free(j->partial);
     return KL_OK;
 }

@@ -1,6 +1,7 @@
 /* reduce.h - what the parts of a reduction have in common: reduce.c plans it and stores the
- * results; reduce_rows.c, reduce_columns.c and reduce_few.c walk through memory; reduce_joins.c has
- * the functions of each dtype, and reduce_tree.c joins leaves. */
+ * results; reduce_rows.c, reduce_columns.c and reduce_few.c walk through memory, reduce_streamed.c
+ * takes what comes from elsewhere; reduce_joins.c has the functions of each dtype, and
+ * reduce_tree.c joins leaves. */
 #pragma once
 #include "backend/cpu/math/order.h"
 #include "backend/cpu/operand/axes.h"
@@ -93,6 +94,11 @@ static inline const char *kl_reduce_mean_of(const struct kl_reduce_job *j, int64
     return j->means ? j->means + output * (int64_t)kl_dtype_size(j->squares.run ? KL_F32 : j->read)
                     : NULL;
 }
+
+/* ---- reduce.c ---- */
+/* Joins the results of the segments in j->partial, and stores them. They are subtrees of the same
+ * size, except the last one. */
+void kl_reduce_join_segments(const struct kl_reduce_job *j);
 
 /* ---- reduce_tree.c ---- */
 /* The values of finished leaves as a binary counter, `width` values side by side. Bit k of `leaves`
