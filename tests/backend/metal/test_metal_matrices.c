@@ -161,6 +161,26 @@ static void quantized_gathers(void **state) {
             }
 }
 
+/* Convolutions that are not written out for a product: of few positions, and of groups. */
+static void convolutions(void **state) {
+    static const struct kl_convolution_params p[] = {
+        {2, 1, 0, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+        {2, 2, 1, {2, 1}, {0, 2}, {1, 2}, {1, 2}, {1, 1}},
+    };
+    enum { WIDTH = 24, MOST_TERMS = 9 * WIDTH };
+    for (int d = 0; d < 3; d++)
+        for (int i = 0; i < 2; i++) {
+            const int c = WIDTH / p[i].groups;
+            struct operand in[2], out;
+            ls_make(&in[0], dtypes[d], 4, (int[]){2, 9, 10, WIDTH}, DENSE, PLAIN);
+            ls_make(&in[1], dtypes[d], 4, (int[]){40, 3, 3, c}, DENSE, PLAIN);
+            const int high = i ? 4 : 9, wide = 10, positions = 2 * high * wide;
+            ls_make_out(&out, dtypes[d], 4, (int[]){2, high, wide, 40});
+            check(KL_OP_CONVOLUTION, &p[i], 2, in, &out, bound_of(MOST_TERMS, 4),
+                  positions / 8 * (40 / 8) * (9 * c / 8), i ? "groups" : "convolution");
+        }
+}
+
 int main(void) {
     const char *path = getenv("KEEL_METAL_LIBRARY");
     if (!path) {
@@ -172,8 +192,9 @@ int main(void) {
     if (!count) return EXIT_FAILURE;
     memcpy(&multiplied, &count, sizeof count);
     setenv("KEEL_TEST_GPU", "metal", 1);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(gathers),
-                                       cmocka_unit_test(segments), cmocka_unit_test(quantized),
-                                       cmocka_unit_test(quantized_gathers)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products),          cmocka_unit_test(gathers),
+        cmocka_unit_test(segments),          cmocka_unit_test(quantized),
+        cmocka_unit_test(quantized_gathers), cmocka_unit_test(convolutions)};
     return cmocka_run_group_tests(tests, kh_setup, NULL);
 }
