@@ -177,8 +177,20 @@ static int64_t fault_of(enum kl_op_id op, enum kl_dtype dtype, bool vectors, dou
     for (int i = 0; i < a.n; i++) numbers_set(&a, i, draw());
     numbers_set(&a, 2 * N * N, first);
     numbers_set(&a, 4 * N * N, first);
-    struct kl_arg arg = {in, dtype, KL_ROW_CONTIGUOUS, 3, a.n, dims, strides},
-                  result = {out, made, KL_ROW_CONTIGUOUS, 2, BATCH * count, out_dims, out_strides};
+    struct kl_arg arg = {.data = in,
+                         .dtype = dtype,
+                         .layout = KL_ROW_CONTIGUOUS,
+                         .ndim = 3,
+                         .size = a.n,
+                         .dims = dims,
+                         .strides = strides},
+                  result = {.data = out,
+                            .dtype = made,
+                            .layout = KL_ROW_CONTIGUOUS,
+                            .ndim = 2,
+                            .size = BATCH * count,
+                            .dims = out_dims,
+                            .strides = out_strides};
     struct kl_launch l = {.op = op,
                           .n_in = 1,
                           .n_out = 1,

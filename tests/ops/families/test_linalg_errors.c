@@ -199,7 +199,14 @@ static void zeros_of_failing(void **state) {
     for (int64_t begin = 0; begin <= 10; begin++)
         for (int64_t end = begin; end <= 10; end++) {
             memset(out, 0x7f, sizeof out);
-            struct kl_arg arg = {in, KL_F32, KL_ROW_CONTIGUOUS, 3, 45, dims, strides}, result = arg;
+            struct kl_arg arg = {.data = in,
+                                 .dtype = KL_F32,
+                                 .layout = KL_ROW_CONTIGUOUS,
+                                 .ndim = 3,
+                                 .size = 45,
+                                 .dims = dims,
+                                 .strides = strides},
+                          result = arg;
             result.data = out;
             struct kl_launch l = {.op = KL_OP_INV,
                                   .n_in = 1,
