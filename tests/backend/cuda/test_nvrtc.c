@@ -488,7 +488,7 @@ static void *compile_on(void *arg) {
         size_t bytes, at = 0;
         at += (size_t)snprintf(source, sizeof source,
                                "extern \"C\" __global__ void k%d(float *p) {", i);
-        for (int k = 0; k < 60; k++)
+        for (int k = 0; k < 20; k++)
             at += (size_t)snprintf(source + at, sizeof source - at,
                                    "p[%d] = sinf(p[%d]) / p[%d];\n", k, k + 1, k + i % 7);
         snprintf(source + at, sizeof source - at, "}");
@@ -502,7 +502,7 @@ static void *compile_on(void *arg) {
 /* What this program does when it is called with an argument: it ends while a thread compiles. */
 static int end_while_compiling(void) {
     pthread_t t;
-    for (int i = 0; i < 4; i++) pthread_create(&t, NULL, compile_on, NULL);
+    for (int i = 0; i < 2; i++) pthread_create(&t, NULL, compile_on, NULL);
     while (atomic_load(&n_ended) == 0) sched_yield();
     return 0; /* NVRTC's exit handlers release what it compiles with */
 }
