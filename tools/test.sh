@@ -20,7 +20,7 @@ if [ "$mode" = full ]; then
     in_release= in_sanitizers= in_threads= in_python= seeds=10 tokens=64 calls=20000 fuzz_seconds=60
 else
     export KEEL_TEST_QUICK_KERNELS=1 # kernels of GPUs are compiled without optimisation
-    in_release=kernels/8,device/2 in_sanitizers=kernels/32,device/4,cpu/3,storm/2 in_threads=kernels/32,cpu/9,storm/4 in_python=python/8 seeds=1 tokens=16 calls=400 fuzz_seconds=6
+    in_release=kernels/9,device/2 in_sanitizers=kernels/36,device/4,cpu/3,storm/2 in_threads=kernels/36,cpu/9,storm/4 in_python=python/8 seeds=1 tokens=16 calls=400 fuzz_seconds=6
 fi
 start_all=$SECONDS
 has() { # what the mode includes: "first" is `make test`, "more" is `make test-more`

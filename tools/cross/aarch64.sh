@@ -111,7 +111,7 @@ sample() {
         regex+="|$name"
     done
     build aarch64-sample "${targets[@]}"
-    KEEL_TEST_SAMPLE=kernels/32,cpu/9 under_qemu aarch64-sample -R "^(${regex#|})\$"
+    KEEL_TEST_SAMPLE=kernels/36,cpu/9 under_qemu aarch64-sample -R "^(${regex#|})\$"
     bits aarch64-sample
 }
 
