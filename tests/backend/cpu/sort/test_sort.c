@@ -128,10 +128,15 @@ static void few(void **state) {
     kl_cpu_use_variant(-1);
 }
 
-/* Elements of which the pivots (sort/sort_quick_avx512.h) split off one or two each time, until the
+static uint32_t middle(const uint32_t *of) {
+    const uint32_t a = of[0], b = of[1], c = of[2], low = a < b ? a : b, high = a < b ? b : a;
+    return c < low ? low : c > high ? high : c;
+}
+
+/* Elements of which the pivots (sort/sort_quick_avx512.h) split off a few each time, until the
  * kernel falls back to another method. `left` elements or fewer are sorted without pivots. */
 static void make_bad(uint32_t *x, int n, int left) {
-    enum { MOST = 256 };
+    enum { MOST = 512, NINE = 256 }; /* of more elements than NINE nine are looked at */
     uint32_t known = 0, levels = 0;
     int ids[MOST];
     const int all = n;
@@ -139,14 +144,19 @@ static void make_bad(uint32_t *x, int n, int left) {
     for (int i = 0; i < n; i++) ids[i] = i;
     /* An element without a value yet counts as larger than all others. */
     for (; n > left; levels++) {
-        int picks[] = {ids[n / 8], ids[4 * (n / 8)], ids[7 * (n / 8)]}, kept = 0;
-        uint32_t seen[3], pivot = 0;
-        for (int k = 0; k < 2; k++)
-            if (!x[picks[k]]) x[picks[k]] = ++known;
-        for (int k = 0; k < 3; k++) seen[k] = x[picks[k]] ? x[picks[k]] : UINT32_MAX;
-        for (int k = 0; k < 3; k++)
-            for (int l = 0; l < 3; l++)
-                if (k != l && seen[k] <= seen[l] && seen[k] >= seen[3 - k - l]) pivot = seen[k];
+        const int s = n / 8, places[] = {s, 4 * s, 7 * s, 0, 2 * s, 5 * s, 3 * s, 6 * s, n - 1};
+        uint32_t of_three[3];
+        int kept = 0;
+        for (int g = 0; g < (n > NINE ? 3 : 1); g++) {
+            uint32_t seen[3];
+            for (int k = 0; k < 3; k++) {
+                uint32_t *here = &x[ids[places[3 * g + k]]];
+                if (!*here && g < 2 && k < 2) *here = ++known;
+                seen[k] = *here ? *here : UINT32_MAX;
+            }
+            of_three[g] = middle(seen);
+        }
+        const uint32_t pivot = n > NINE ? middle(of_three) : of_three[0];
         bool smaller = false;
         for (int i = 0; i < n; i++) smaller |= x[ids[i]] && x[ids[i]] < pivot;
         for (int i = 0; i < n; i++) {
@@ -161,13 +171,13 @@ static void make_bad(uint32_t *x, int n, int left) {
 }
 
 static void bad_pivots(void **state) {
-    enum { N = 256 };
+    enum { N = 512 };
     uint32_t x[N];
     uint64_t wide[N];
-    make_bad(x, N, 64);
+    make_bad(x, N, 128);
     for (int i = 0; i < N; i++) wide[i] = (uint64_t)x[i] << 33 | (uint64_t)x[i] << 3;
     check(KL_U64, N_MANNERS, N, wide, true);
-    make_bad(x, N, 128);
+    make_bad(x, N, 256);
     check(KL_U32, N_MANNERS, N, x, true);
     /* The same elements as one bucket of many more elements: in the same order, and not among the
      * elements that are sampled to choose the buckets. */
@@ -180,8 +190,8 @@ static void bad_pivots(void **state) {
 }
 
 static void each_method(void **state) {
-    static const int64_t sizes[] = {1,    2,    127,   128,   129,   2047,  2048,
-                                    2049, 9999, 32767, 32768, 32769, 49153, 100003};
+    static const int64_t sizes[] = {1,    2,    127,  128,  129,   255,   256,   257,   511,   513,
+                                    2047, 2048, 2049, 9999, 32767, 32768, 32769, 49153, 100003};
     char *x = malloc(100003 * 8);
     for (int v = 0; v < kl_cpu_n_variants(); v++) {
         kl_cpu_use_variant(v);
