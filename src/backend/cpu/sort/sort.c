@@ -26,24 +26,37 @@ struct job {
     atomic_bool no_memory;
 };
 
-/* One row: its cursors, and its keys before and after sorting. */
+/* One row: where it begins, and its keys before and after sorting. */
 struct row {
     const struct job *j;
-    struct kl_cursor in, out;
+    char *in, *out;
     char *keys;
     const void *sorted;
     atomic_bool special; /* the row has a -0.0 or a NaN */
 };
+
+/* Cursors are large, so to fill and to copy them takes as long as to sort some elements. */
+static void read_row(const struct row *r, struct kl_cursor *c) {
+    const struct kl_arg *in = r->j->l->in;
+    kl_cursor_init(c, r->in, (int)kl_dtype_size(in->dtype), 1, &in->dims[r->j->axis],
+                   &in->strides[r->j->axis]);
+}
+static void write_row(const struct row *r, struct kl_cursor *c) {
+    const struct kl_arg *out = r->j->l->out;
+    kl_cursor_init(c, r->out, (int)kl_dtype_size(out->dtype), 1, &out->dims[r->j->axis],
+                   &out->strides[r->j->axis]);
+}
 
 /* Makes the keys of elements [i * KL_CHUNK, (i + 1) * KL_CHUNK) of a row. */
 static void get_keys(void *arg, int64_t i) {
     struct row *r = arg;
     const struct job *j = r->j;
     int64_t end = kl_min64((i + 1) * KL_CHUNK, j->length);
-    struct kl_cursor c = r->in;
+    struct kl_cursor c;
     uint64_t key[KL_TILE];
     union kl_tile raw;
     int special = 0;
+    read_row(r, &c);
     kl_cursor_seek(&c, i * KL_CHUNK);
     for (int64_t at = i * KL_CHUNK; at < end; at += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, end - at);
@@ -98,18 +111,21 @@ static void put_special(const struct job *j, struct row *r, const void *sorted) 
     uint64_t key[KL_TILE], zero, nan;
     double zeros = 0;
     union kl_tile raw;
+    struct kl_cursor from, to;
+    read_row(r, &from);
+    write_row(r, &to);
     kl_sort_keys(j->type, &zeros, 1, &zero);
     nan = UINT64_MAX >> (64 - 8 * j->bytes);
     int64_t at_zero = first_of(j, sorted, zero), at_nan = first_of(j, sorted, nan);
-    kl_cursor_seek(&r->in, 0);
+    kl_cursor_seek(&from, 0);
     for (int64_t at = 0; at < j->length; at += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, j->length - at);
-        const char *x = kl_cursor_next(&r->in, n, &raw);
+        const char *x = kl_cursor_next(&from, n, &raw);
         kl_sort_keys(j->type, x, n, key);
         for (int64_t i = 0; i < n; i++) {
             if (key[i] != zero && key[i] != nan) continue;
-            kl_cursor_seek(&r->out, key[i] == zero ? at_zero++ : at_nan++);
-            kl_cursor_write(&r->out, 1, x + i * item);
+            kl_cursor_seek(&to, key[i] == zero ? at_zero++ : at_nan++);
+            kl_cursor_write(&to, 1, x + i * item);
         }
     }
 }
@@ -120,13 +136,16 @@ static void put_values(void *arg, int64_t i) {
     struct row *r = arg;
     const struct job *j = r->j;
     int64_t end = kl_min64((i + 1) * KL_CHUNK, j->length);
-    struct kl_cursor c = r->out;
+    struct kl_cursor c;
     union kl_tile values;
+    write_row(r, &c);
     kl_cursor_seek(&c, i * KL_CHUNK);
     for (int64_t at = i * KL_CHUNK; at < end; at += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, end - at);
-        kl_sort_values(j->type, (const char *)r->sorted + at * (int64_t)j->bytes, n, values.bytes);
-        kl_cursor_write(&c, n, values.bytes);
+        void *to = kl_cursor_claim(&c, n);
+        kl_sort_values(j->type, (const char *)r->sorted + at * (int64_t)j->bytes, n,
+                       to ? to : values.bytes);
+        if (!to) kl_cursor_write(&c, n, values.bytes);
     }
 }
 
@@ -143,9 +162,9 @@ static void put_places(void *arg, int64_t i) {
     for (int64_t k = i * KL_CHUNK; k < end; k++) {
         uint32_t place = (uint32_t)(j->kind == KL_SORT_LONG ? longs[k].place : placed[k]);
         if (j->l->op == KL_OP_ARGSORT)
-            memcpy(r->out.data + k * out_step, &place, sizeof place);
+            memcpy(r->out + k * out_step, &place, sizeof place);
         else
-            memcpy(r->out.data + k * out_step, r->in.data + place * in_step, item);
+            memcpy(r->out + k * out_step, r->in + place * in_step, item);
     }
 }
 
@@ -157,10 +176,8 @@ static void sort_row(struct job *j, int64_t row, char *keys, char *room, char *t
     struct row r = {.j = j, .keys = keys};
     kl_offsets(j->n, j->dims, j->in_strides, row, 1, &in_offset);
     kl_offsets(j->n, j->dims, j->out_strides, row, 1, &out_offset);
-    kl_cursor_init(&r.in, (char *)in->data + in_offset * item, item, 1, &in->dims[j->axis],
-                   &in->strides[j->axis]);
-    kl_cursor_init(&r.out, (char *)out->data + out_offset * out_item, out_item, 1,
-                   &in->dims[j->axis], &out->strides[j->axis]);
+    r.in = (char *)in->data + in_offset * item;
+    r.out = (char *)out->data + out_offset * out_item;
     kl_run_tasks(&j->within, chunks, get_keys, &r);
     r.sorted = kl_sort_by_key(j->kind, keys, room, tables, j->length, &j->within);
     if (j->alone) {
