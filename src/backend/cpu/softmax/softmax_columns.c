@@ -23,14 +23,19 @@ struct strip {
     float top[KL_TILE], centre[KL_TILE], shift[KL_TILE], nothing[KL_TILE];
     double total[KL_TILE];
 };
+/* Row i, of a strip that is dense. */
+static const void *row_in_place(const struct strip *s, int64_t i) {
+    const struct kl_arg *in = s->j->l->in;
+    const int64_t place = (s->outer * s->j->length + i) * s->j->inner + s->from;
+    return (const char *)in->data + place * (int64_t)kl_dtype_size(in->dtype);
+}
 /* Row i as float32, with room for whole vectors. */
 static const float *strip_row(struct strip *s, int64_t i, float *copy) {
     const struct kl_arg *in = s->j->l->in;
     if (i >= s->j->length) return s->nothing;
-    const int64_t place = (s->outer * s->j->length + i) * s->j->inner + s->from;
-    const void *x = (const char *)in->data + place * (int64_t)kl_dtype_size(in->dtype);
+    const void *x = row_in_place(s, i);
     if (!s->dense) {
-        kl_cursor_seek(&s->c, place);
+        kl_cursor_seek(&s->c, (s->outer * s->j->length + i) * s->j->inner + s->from);
         x = kl_cursor_next(&s->c, s->n, &s->raw);
     }
     if (s->dense && in->dtype == KL_F32 && s->n == s->width && !s->far) return x;
@@ -41,9 +46,17 @@ static const float *strip_row(struct strip *s, int64_t i, float *copy) {
     if (s->far) KL_EACH_WIDE(k, s->width) copy[k] -= s->shift[k];
     return copy;
 }
-/* Exponentials of four rows, and their sums in pairs, which are exact where elements are equal. */
-static void four_rows(float *const *y, const float *const *x, float *top, const float *centre,
-                      float (*sum)[KL_TILE], int64_t n) {
+#if KL_HAS_SIMD
+KL_INLINE kl_wide load(const enum kl_dtype type, const void *x, int64_t k) {
+    if (type == KL_F32) return kl_wide_load((const float *)x + k);
+    const uint16_t *halves = (const uint16_t *)x + k;
+    return type == KL_BF16 ? kl_wide_load_bf16(halves) : kl_wide_load_f16(halves);
+}
+#endif
+/* Exponentials of four rows, and their sums in pairs, which are exact where elements are equal.
+ * type: of the elements; a constant. */
+KL_INLINE void four_rows_of(const enum kl_dtype type, float *const *y, const void *const *x,
+                            float *top, const float *centre, float (*sum)[KL_TILE], int64_t n) {
 #if KL_HAS_SIMD
     for (int64_t k = 0; k < n; k += KL_WIDE_LANES) {
         const kl_wide m = kl_wide_load(centre + k),
@@ -53,7 +66,7 @@ static void four_rows(float *const *y, const float *const *x, float *top, const 
         kl_wide t = kl_wide_load(top + k), e[4];
 #pragma GCC unroll 4
         for (int h = 0; h < 4; h++) {
-            const kl_wide v = kl_wide_load(x[h] + k);
+            const kl_wide v = load(type, x[h], k);
             t = kl_wide_max(v, t);
             e[h] = kl_wide_exp(kl_wide_max(least, v), base);
             kl_wide_store(y[h] + k, e[h]);
@@ -66,7 +79,7 @@ static void four_rows(float *const *y, const float *const *x, float *top, const 
     for (int64_t k = 0; k < n; k++) {
         float e[4], least = centre[k] * KL_LN2_F32 - KL_SOFTMAX_SPREAD;
         for (int h = 0; h < 4; h++) {
-            float v = x[h][k];
+            float v = ((const float *)x[h])[k];
             top[k] = KL_LARGER(top[k], v);
             y[h][k] = e[h] =
                 kl_exp_around_f32(v < least ? least : v, KL_SOFTMAX_CENTRE - centre[k]);
@@ -76,19 +89,35 @@ static void four_rows(float *const *y, const float *const *x, float *top, const 
     }
 #endif
 }
+static void four_rows(const enum kl_dtype type, float *const *y, const void *const *x,
+                      struct strip *s, float (*sum)[KL_TILE]) {
+    if (type == KL_F32) four_rows_of(KL_F32, y, x, s->top, s->centre, sum, s->width);
+#if KL_HAS_SIMD
+    else if (type == KL_BF16)
+        four_rows_of(KL_BF16, y, x, s->top, s->centre, sum, s->width);
+    else
+        four_rows_of(KL_F16, y, x, s->top, s->centre, sum, s->width);
+#endif
+}
+/* Whether rows i to i + 3 are widened in registers. */
+static bool is_direct(const struct strip *s, int64_t i) {
+    return KL_HAS_SIMD && s->dense && !s->far && s->n == s->width && i + 4 <= s->j->length;
+}
 /* The exponentials of rows i to i + 3, in y[0 .. 3]. */
 static void strip_terms(struct strip *s, int64_t i, float *const *y, float (*sum)[KL_TILE]) {
     _Alignas(64) float copy[4][KL_TILE];
-    const float *x[4];
-    for (int h = 0; h < 4; h++) x[h] = strip_row(s, i + h, copy[h]);
+    const struct kl_arg *in = s->j->l->in;
+    const bool direct = is_direct(s, i);
+    const void *x[4];
+    for (int h = 0; h < 4; h++)
+        x[h] = direct ? row_in_place(s, i + h) : strip_row(s, i + h, copy[h]);
     /* Strips of long columns are too narrow for the processor's own prefetching. */
     if (s->dense && i + AHEAD + 4 <= s->j->length) {
-        const int64_t item = (int64_t)kl_dtype_size(s->j->l->in->dtype);
-        const char *next = (const char *)s->j->l->in->data +
-                           ((s->outer * s->j->length + i + AHEAD) * s->j->inner + s->from) * item;
+        const int64_t item = (int64_t)kl_dtype_size(in->dtype);
+        const char *next = row_in_place(s, i + AHEAD);
         for (int h = 0; h < 4; h++) kl_prefetch(next + h * s->j->inner * item, s->n * item);
     }
-    four_rows(y, x, s->top, s->centre, sum, s->width);
+    four_rows(direct ? (enum kl_dtype)in->dtype : KL_F32, y, x, s, sum);
 }
 static void strip_totals(struct strip *s, float *panel) {
     _Alignas(64) float sum[2][KL_TILE], unused[4][KL_TILE];
@@ -123,6 +152,32 @@ static void put(const struct kl_arg *out, int64_t place, const float *y, int64_t
         }
         kl_nontemporal_copy(to + at * item, from, m * item);
     }
+}
+#if KL_HAS_SIMD
+KL_INLINE kl_simd quotient(const float *y, const float *factor, const float *lack) {
+    const kl_simd v = kl_simd_load_f32(y);
+    return kl_simd_fma(v, kl_simd_load_f32(factor), kl_simd_mul(v, kl_simd_load_f32(lack)));
+}
+#endif
+/* Stores n results as 16-bit floats, rounded in registers as far as two vectors are full. */
+static void put_halves(enum kl_dtype dtype, uint16_t *to, const float *y, const float *factor,
+                       const float *lack, int64_t n) {
+    float z[KL_TILE];
+    int64_t k = 0;
+#if KL_HAS_SIMD
+    for (; k + 2 * KL_SIMD <= n; k += 2 * KL_SIMD) {
+        const kl_simd a = quotient(y + k, factor + k, lack + k),
+                      b = quotient(y + k + KL_SIMD, factor + k + KL_SIMD, lack + k + KL_SIMD);
+        if (dtype == KL_BF16) {
+            kl_simd_store_bf16(to + k, a, b);
+        } else {
+            kl_simd_store_f16(to + k, a);
+            kl_simd_store_f16(to + k + KL_SIMD, b);
+        }
+    }
+#endif
+    KL_EACH(i, n - k) z[i] = kl_softmax_quotient(y[k + i], factor[k + i], lack[k + i]);
+    kl_convert(dtype, to + k, KL_F32, z, n - k);
 }
 void kl_softmax_columns(const struct kl_softmax_job *j, int64_t outer, int64_t from, int64_t n) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
@@ -174,6 +229,10 @@ void kl_softmax_columns(const struct kl_softmax_job *j, int64_t outer, int64_t f
             item == sizeof(float) && !nontemporal && n == s.width ? (float *)out->data + place : z;
         if (!panel && i % 4 == 0)
             strip_terms(&s, i, (float *const[]){again[0], again[1], again[2], again[3]}, unused);
+        if (item == 2 && !nontemporal) {
+            put_halves(out->dtype, (uint16_t *)out->data + place, y, factor, lack, n);
+            continue;
+        }
         KL_EACH_WIDE(k, s.width) q[k] = kl_softmax_quotient(y[k], factor[k], lack[k]);
         if (q == z) put(out, place, z, n, nontemporal);
     }
