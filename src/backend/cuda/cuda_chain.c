@@ -33,7 +33,7 @@ enum {
     /* Most of these of one sequence of kernels: a model that several processes share has a chain
      * between two exchanges, the same kernels in each layer. */
     KEPT_ALIKE = 128,
-    SEEN_SETS = 128, /* sets of sequences that are remembered */
+    SEEN_SETS = 512, /* sets of sequences that are remembered */
     SEEN_IN_SET = 4, /* sequences of a set, the latest first */
     /* A kept graph may be replaced when it was not used for this number of chains. */
     STALE = 4 * KEPT,
