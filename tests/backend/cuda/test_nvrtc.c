@@ -214,6 +214,7 @@ static const struct {
     {"norm", "FLAGS", {0, 2, 7, 3, 1, 6, 5, 4}, 8},
     {"linalg", "SIZE", {32, 64, 64, 32}, 4},
     {"norm_backward", "FLAGS", {0, 15, 6, 5, 1, 10, 7, 14}, 8},
+    {"norm", "KEPT", {32, 8, 16, 16}, 4}, /* in the order of the types below */
     {"norm_backward", "KEPT", {8, 16, 8, 16}, 4},
     /* the same place in each list: one format */
     {"quantized",
