@@ -29,12 +29,10 @@ enum {
     /* Consecutive refusals after which graphs are not tried any more. */
     MAX_REFUSED = 16,
     OVERLAP_ARCH = 90, /* from this on kernels of the dialect wait for those before them */
-    KEPT = 256,        /* graphs of chains that were seen before */
-    /* Most of these of one sequence of kernels: a model that several processes share has a chain
-     * between two exchanges, the same kernels in each layer. */
-    KEPT_ALIKE = 128,
-    SEEN_SETS = 512, /* sets of sequences that are remembered */
-    SEEN_IN_SET = 4, /* sequences of a set, the latest first */
+    KEPT = 64,         /* graphs of chains that were seen before */
+    KEPT_ALIKE = 16,   /* most of these of one sequence of kernels */
+    SEEN_SETS = 128,   /* sets of sequences that are remembered */
+    SEEN_IN_SET = 4,   /* sequences of a set, the latest first */
     /* A kept graph may be replaced when it was not used for this number of chains. */
     STALE = 4 * KEPT,
 };
