@@ -58,7 +58,7 @@ static void same_code(const struct kl_family *f, const int *values, const char *
 
 static void kernels_alone_have_the_same_code(void **state) {
     if (no_nvrtc(12)) return;
-    same_code(&kl_family_norm, (const int[]){KL_BF16, 1, 2},
+    same_code(&kl_family_norm, (const int[]){KL_BF16, 1, 2, 16},
               (const char *const[]){"norm_rows", "norm_long", NULL});
     same_code(&kl_family_arg_reduce, (const int[]){KL_F32, 0},
               (const char *const[]){"scan", "join_places", NULL});
