@@ -103,3 +103,15 @@ static inline void matrix_free(struct kl_matrix *x) {
     for (int i = 0; i < WORK_GUARD; i++) assert_int_equal((unsigned char)p[64 + bytes + i], 0xff);
     free(p);
 }
+
+/* An operand of a kernel: a batch of matrices, `size` elements at `at` in row-major order. */
+static inline struct kl_arg matrices_at(void *at, enum kl_dtype dtype, int64_t size,
+                                        const int *dims, const int64_t *strides) {
+    return (struct kl_arg){.data = at,
+                           .dtype = dtype,
+                           .layout = KL_ROW_CONTIGUOUS,
+                           .ndim = 3,
+                           .size = size,
+                           .dims = dims,
+                           .strides = strides};
+}

@@ -65,20 +65,8 @@ static void check(const struct subject *s, enum kl_dtype dtype, int n) {
     one = numbers_copy(&all);
     const int dims[] = {BATCH, n, n}, b_dims[] = {BATCH, n, columns};
     const int64_t strides[] = {n * n, n, 1}, b_strides[] = {count, columns, 1};
-    const struct kl_arg in[] = {{.data = a.at,
-                                 .dtype = dtype,
-                                 .layout = KL_ROW_CONTIGUOUS,
-                                 .ndim = 3,
-                                 .size = a.n,
-                                 .dims = dims,
-                                 .strides = strides},
-                                {.data = b.at,
-                                 .dtype = dtype,
-                                 .layout = KL_ROW_CONTIGUOUS,
-                                 .ndim = 3,
-                                 .size = b.n,
-                                 .dims = b_dims,
-                                 .strides = b_strides}};
+    const struct kl_arg in[] = {matrices_at(a.at, dtype, a.n, dims, strides),
+                                matrices_at(b.at, dtype, b.n, b_dims, b_strides)};
     const struct kl_matrix_params how = {.upper = s->upper};
     struct kl_arg out = in[1];
     struct kl_launch l = {.op = s->op,
@@ -146,20 +134,8 @@ static void check_large(enum kl_op_id op, bool upper, enum kl_dtype dtype, int m
     const int dims[] = {TWO, m, n}, b_dims[] = {TWO, n, right}, out_dims[] = {TWO, count};
     const int64_t strides[] = {size, n, 1}, b_strides[] = {n * right, right, 1},
                   out_strides[] = {count, 1};
-    const struct kl_arg in[] = {{.data = a.at,
-                                 .dtype = dtype,
-                                 .layout = KL_ROW_CONTIGUOUS,
-                                 .ndim = 3,
-                                 .size = a.n,
-                                 .dims = dims,
-                                 .strides = strides},
-                                {.data = b.at,
-                                 .dtype = dtype,
-                                 .layout = KL_ROW_CONTIGUOUS,
-                                 .ndim = 3,
-                                 .size = TWO * n * right,
-                                 .dims = b_dims,
-                                 .strides = b_strides}};
+    const struct kl_arg in[] = {matrices_at(a.at, dtype, a.n, dims, strides),
+                                matrices_at(b.at, dtype, TWO * n * right, b_dims, b_strides)};
     const struct kl_matrix_params how = {.upper = upper};
     struct kl_arg result = {.data = NULL,
                             .dtype = dtype,

@@ -177,13 +177,7 @@ static int64_t fault_of(enum kl_op_id op, enum kl_dtype dtype, bool vectors, dou
     for (int i = 0; i < a.n; i++) numbers_set(&a, i, draw());
     numbers_set(&a, 2 * N * N, first);
     numbers_set(&a, 4 * N * N, first);
-    struct kl_arg arg = {.data = in,
-                         .dtype = dtype,
-                         .layout = KL_ROW_CONTIGUOUS,
-                         .ndim = 3,
-                         .size = a.n,
-                         .dims = dims,
-                         .strides = strides},
+    struct kl_arg arg = matrices_at(in, dtype, a.n, dims, strides),
                   result = {.data = out,
                             .dtype = made,
                             .layout = KL_ROW_CONTIGUOUS,
