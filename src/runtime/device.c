@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/collective/environment.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda.h"
 #include "backend/metal/metal.h"
@@ -73,8 +74,8 @@ static struct {
     _Atomic(int) cpu_ready, gpus_ready, facts_ready; /* 1 once done */
     _Atomic(uint32_t) chosen;                        /* default device: type << 16 | index */
     _Atomic(bool) told;                              /* somebody has set the default device */
-    _Atomic(int) rank_on_host;                       /* see kl_device_prefer */
-} dev = {.mu = KL_MUTEX_INIT};
+    _Atomic(int) rank_on_host; /* see kl_device_prefer; -1: nobody has asked for it */
+} dev = {.mu = KL_MUTEX_INIT, .rank_on_host = -1};
 
 static const struct driver *driver_named(const char *name) {
     for (int i = 0; i < N_DRIVERS; i++)
@@ -304,10 +305,20 @@ static int set_default(enum kl_device_type type, int index, struct kl_error **er
     return KL_OK;
 }
 
+/* The GPU of this process. The launcher is asked before the processes have met:
+ * streams that are made until then (a module makes some when it is imported) are of this GPU. */
+static int own_gpu(void) {
+    int n = atomic_load(&dev.rank_on_host);
+    if (n < 0) atomic_store(&dev.rank_on_host, n = kl_environment_rank_on_host());
+    return dev.n_gpus ? n % dev.n_gpus : 0;
+}
+
 int kl_device_set_default(enum kl_device_type type, int index, struct kl_error **err) {
-    KL_TRY(set_default(type, index, err));
     /* "The GPU" is GPU 0 in every process: which of several is meant is not said. */
-    if (type != KL_GPU || index > 0) atomic_store(&dev.told, true);
+    const bool tells = type != KL_GPU || index > 0;
+    if (!tells && kl_device_count(KL_GPU) && !atomic_load(&dev.told)) index = own_gpu();
+    KL_TRY(set_default(type, index, err));
+    if (tells) atomic_store(&dev.told, true);
     return KL_OK;
 }
 
@@ -316,8 +327,7 @@ void kl_device_prefer(int rank_on_host) {
     int index;
     atomic_store(&dev.rank_on_host, rank_on_host);
     kl_device_default(&type, &index);
-    if (type == KL_GPU && !atomic_load(&dev.told))
-        (void)set_default(KL_GPU, rank_on_host % dev.n_gpus, NULL);
+    if (type == KL_GPU && !atomic_load(&dev.told)) (void)set_default(KL_GPU, own_gpu(), NULL);
 }
 
 bool kl_device_driver_is_there(const char *name) {
@@ -359,7 +369,7 @@ int kl_device_choose(bool *gpu, struct kl_error **err) {
     KL_TRY(open_gpus(err));
     if (dev.n_gpus == 0) return KL_OK;
     *gpu = true;
-    return set_default(KL_GPU, atomic_load(&dev.rank_on_host) % dev.n_gpus, err);
+    return set_default(KL_GPU, own_gpu(), err);
 }
 
 /* Why no device of a driver is taken unless KEEL_GPU names the driver; NULL: some are GPUs. */

@@ -18,7 +18,8 @@ int kl_device_backend(enum kl_device_type type, int index, struct kl_backend **o
 void kl_device_default(enum kl_device_type *type, int *index);
 int kl_device_set_default(enum kl_device_type type, int index, struct kl_error **err);
 /* Several processes share the GPUs of this host: where nobody has set a default device, this
- * process's is the GPU of its number, modulo how many there are. */
+ * process's is the GPU of its number, modulo how many there are. Until this is called the number is
+ * the one that the launcher's variables say. */
 void kl_device_prefer(int rank_on_host);
 /* Whether the driver of this name, such as "cuda", has devices and KEEL_GPU allows them. This loads
  * no other driver. */

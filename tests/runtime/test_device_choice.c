@@ -145,6 +145,50 @@ static void test_choices(void **state) {
     }
 }
 
+/* Before processes meet the default GPU is the one that the launcher's variables say, modulo how
+ * many there are; unless the program sets another than GPU 0. */
+static void test_gpu_of_launcher(void **state) {
+    static const char *const all[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                      "SLURM_LOCALID", "MLX_RANK", "NCCL_HOST_IP"};
+    static const struct {
+        const char *variable, *value, *host;
+        int sets, index; /* sets: the GPU that the program sets; -1: none */
+    } cases[] = {{"OMPI_COMM_WORLD_LOCAL_RANK", "1", NULL, -1, 1},
+                 {"OMPI_COMM_WORLD_LOCAL_RANK", "5", NULL, -1, 2},
+                 {"OMPI_COMM_WORLD_LOCAL_RANK", "1", NULL, 0, 1},
+                 {"OMPI_COMM_WORLD_LOCAL_RANK", "1", NULL, 2, 2},
+                 {"OMPI_COMM_WORLD_LOCAL_RANK", "one", NULL, -1, 0},
+                 {"MPI_LOCALRANKID", "2", NULL, -1, 2},
+                 {"SLURM_LOCALID", "1", NULL, -1, 1},
+                 {"MLX_RANK", "1", NULL, -1, 0},
+                 {"MLX_RANK", "1", "10.0.0.1", -1, 0},
+                 {"MLX_RANK", "1", "127.0.0.1", -1, 1},
+                 {"MLX_RANK", "2", "localhost", -1, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            enum kl_device_type type;
+            int index, bad = 0;
+            bool gpu;
+            set("KEEL_GPU", "sim");
+            set("KEEL_SIM_DEVICES", "3");
+            for (size_t k = 0; k < sizeof all / sizeof *all; k++) unsetenv(all[k]);
+            set(cases[i].variable, cases[i].value);
+            set("NCCL_HOST_IP", cases[i].host);
+            CHECK(kl_device_choose(&gpu, NULL) == KL_OK && gpu);
+            if (cases[i].sets >= 0)
+                CHECK(kl_device_set_default(KL_GPU, cases[i].sets, NULL) == KL_OK);
+            kl_device_default(&type, &index);
+            CHECK(type == KL_GPU && index == cases[i].index);
+            fflush(stdout);
+            _exit(bad);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("case %zu", i);
+    }
+}
+
 /* Where nothing is asked for and no GPU is found, the error says what was tried. On a machine with
  * a GPU that OpenCL finds there is no error. */
 static void test_nothing_found(void **state) {
@@ -284,8 +328,8 @@ static void test_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choices), cmocka_unit_test(test_nothing_found),
-        cmocka_unit_test(test_opencl_without_gpus), cmocka_unit_test(test_default),
-        cmocka_unit_test(test_memory)};
+        cmocka_unit_test(test_choices),       cmocka_unit_test(test_gpu_of_launcher),
+        cmocka_unit_test(test_nothing_found), cmocka_unit_test(test_opencl_without_gpus),
+        cmocka_unit_test(test_default),       cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -89,3 +89,24 @@ int kl_environment_read(struct kl_environment *out, struct kl_error **err) {
     out->limit_ns = (int64_t)(limit * 1e9);
     return KL_OK;
 }
+
+/* Whether MLX's launcher started all processes on one host: then their ranks are their numbers
+ * there. */
+static bool meets_here(void) {
+    const char *host = getenv("NCCL_HOST_IP");
+    return host && (strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 ||
+                    strcmp(host, "::1") == 0);
+}
+
+int kl_environment_rank_on_host(void) {
+    /* Open MPI; MPICH and Intel MPI; Slurm */
+    static const char *const variables[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                            "SLURM_LOCALID"};
+    long n = 0;
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        if (!getenv(variables[i])) continue;
+        return count_of(variables[i], 0, MOST_PROCESSES, &n, NULL) ? 0 : (int)n;
+    }
+    if (!meets_here() || count_of("MLX_RANK", 0, MOST_PROCESSES, &n, NULL)) return 0;
+    return (int)n;
+}

@@ -16,3 +16,6 @@ struct kl_environment {
 
 /* Reads the variables of launchers and KEEL_DIST_TIMEOUT; KL_EARG where one makes no sense. */
 int kl_environment_read(struct kl_environment *out, struct kl_error **err);
+
+/* The number of this process among those of its host, as the launcher says it; 0: nothing does. */
+int kl_environment_rank_on_host(void);
