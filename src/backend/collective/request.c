@@ -41,10 +41,13 @@ static struct what_text what_text(int64_t what) {
     struct what_text t;
     const int64_t op = (what >> (SIZE_BITS + DTYPE_BITS)) + KL_OP_ALL_SUM;
     const int dtype = (int)(what >> SIZE_BITS & ((1 << DTYPE_BITS) - 1));
-    snprintf(t.s, sizeof t.s, "%s of %lld elements of %s",
-             op >= KL_OP_ALL_SUM && op < KL_N_OPS ? kl_op_name((enum kl_op_id)op) : "something",
-             (long long)(what & (((int64_t)1 << SIZE_BITS) - 1)),
-             kl_dtype_valid(dtype) ? kl_dtype_name((enum kl_dtype)dtype) : "an unknown dtype");
+    const bool known = op >= KL_OP_ALL_SUM && op < KL_N_OPS && kl_dtype_valid(dtype);
+    if (known)
+        snprintf(t.s, sizeof t.s, "%s of %lld elements of %s", kl_op_name((enum kl_op_id)op),
+                 (long long)(what & (((int64_t)1 << SIZE_BITS) - 1)),
+                 kl_dtype_name((enum kl_dtype)dtype));
+    else
+        strcpy(t.s, "something else");
     return t;
 }
 
@@ -192,6 +195,16 @@ static int no_host(const struct kl_group *g, struct kl_error **err) {
                    g->device ? g->device->backend->name : "no device");
 }
 
+/* Where other ranks have given streams of the devices that they joined with, these would wait for
+ * this rank for ever. */
+static int other_device(const struct kl_group *g, const struct kl_backend *b,
+                        struct kl_error **err) {
+    return kl_fail(err, KL_EGROUP,
+                   "the stream is of device %s, but this process joined the group with device %s: "
+                   "give a stream of that one, which is the default device after init",
+                   b->name, g->device->backend->name);
+}
+
 int kl_collective_prepare(struct kl_task *t, struct kl_stream *user, int64_t user_index,
                           struct kl_error **err) {
     /* The parameters are the task's own copy, and nobody else has seen them yet. */
@@ -203,8 +216,10 @@ int kl_collective_prepare(struct kl_task *t, struct kl_stream *user, int64_t use
     p->request = NULL;
     p->part = NULL;
     const bool to_itself = kl_lane_of(t->op, p->peer) != KL_LANE_ALL && p->peer == g->rank;
-    const bool on_device =
-        g->device && kl_collective_host.stream_backend(user) == g->device->backend;
+    const struct kl_backend *b = kl_collective_host.stream_backend(user);
+    const bool on_device = g->device && b == g->device->backend;
+    if (g->device && !on_device && b->ops == g->device->backend->ops)
+        return other_device(g, b, err);
     if (on_device && !to_itself) return kl_device_prepare(t, g, user, user_index, err);
     if (!g->comm && to_itself)
         return kl_fail(err, KL_EGROUP, "the backend nccl sends nothing to the rank itself");

@@ -452,6 +452,25 @@ static void gpus(void **state) {
     kl_group_release(again);
 }
 
+/* The devices of a group are those that its processes joined with: a stream of another GPU is an
+ * error at once, since the other ranks would wait. */
+static void stream_of_another_gpu(void **state) {
+    enum kl_device_type type;
+    struct kl_stream *other;
+    struct kl_array *x = scalar_of(KL_F32, rank), *out;
+    int index;
+    const bool several = kl_device_count(KL_GPU) > 1;
+    if (ranks_on() && !several) print_message("NOT RUN: there is one GPU\n");
+    if (!ranks_on() || !several) { /* without devices a group takes any stream */
+        kl_array_release(x);
+        return;
+    }
+    kl_device_default(&type, &index);
+    EXPECT_OK(kl_stream_new(&other, KL_GPU, 1 - index % 2, &err));
+    EXPECT_FAIL(KL_EGROUP, kl_all_sum(&out, x, world, other, &err));
+    kl_array_release(x);
+}
+
 /* The child of a fork has no group; that of the parent goes on. */
 static void forked(void **state) {
     if (ranks_on()) kl_test_skip_under_emulator("a child of fork that starts threads");
@@ -523,15 +542,25 @@ int main(void) {
         cmocka_unit_test(exchanges_of_many_layers),
     };
     const struct CMUnitTest of_ranks[] = {
-        cmocka_unit_test(reductions),       cmocka_unit_test(gathers),
-        cmocka_unit_test(scatters),         cmocka_unit_test(sends),
-        cmocka_unit_test(special_values),   cmocka_unit_test(pieces),
-        cmocka_unit_test(lazy_graphs),      cmocka_unit_test(chains),
-        cmocka_unit_test(synchronizes),     cmocka_unit_test(order_of_building),
-        cmocka_unit_test(splits),           cmocka_unit_test(bad_input_of_ranks),
-        cmocka_unit_test(failed_inputs),    cmocka_unit_test(failed_sends),
-        cmocka_unit_test(failed_exchanges), cmocka_unit_test(gpus),
-        cmocka_unit_test(several_streams),  cmocka_unit_test(exchanges_of_many_layers),
+        cmocka_unit_test(reductions),
+        cmocka_unit_test(gathers),
+        cmocka_unit_test(scatters),
+        cmocka_unit_test(sends),
+        cmocka_unit_test(special_values),
+        cmocka_unit_test(pieces),
+        cmocka_unit_test(lazy_graphs),
+        cmocka_unit_test(chains),
+        cmocka_unit_test(synchronizes),
+        cmocka_unit_test(order_of_building),
+        cmocka_unit_test(splits),
+        cmocka_unit_test(bad_input_of_ranks),
+        cmocka_unit_test(failed_inputs),
+        cmocka_unit_test(failed_sends),
+        cmocka_unit_test(failed_exchanges),
+        cmocka_unit_test(gpus),
+        cmocka_unit_test(stream_of_another_gpu),
+        cmocka_unit_test(several_streams),
+        cmocka_unit_test(exchanges_of_many_layers),
         cmocka_unit_test(forked),
     };
     const struct CMUnitTest alone[] = {

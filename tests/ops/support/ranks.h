@@ -34,7 +34,7 @@ static inline int join_ranks(void **state) {
     bool gpu = true;
     if (ranks_on()) {
         setenv("KEEL_GPU", ranks_on(), 1);
-        setenv("KEEL_SIM_DEVICES", "1", 1);
+        setenv("KEEL_SIM_DEVICES", "2", 1);
         if (kl_device_choose(&gpu, &err) || !gpu) {
             print_error("%s: %s\n", ranks_on(), err ? err->message : "no device");
             return 1;
