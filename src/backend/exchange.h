@@ -52,9 +52,22 @@ enum { KL_COMM_ID_BYTES = 128 };
 /* The words of a lane in the device's memory: those of this rank, and those of all. */
 enum { KL_EXCHANGE_BYTES = 2 * KL_EXCHANGE_N_WORDS * sizeof(int64_t) };
 
+/* A joint sum: a few values of a rank and what it tells the others are one array, which the library
+ * sums at once. After the values come elements of the same dtype that are 0 or 1: of each bit of
+ * the words KL_WORD_WHAT and KL_WORD_NUMBER whether it is set, and of each rank whether it has
+ * failed. Their sums are exact in every dtype, since there are at most KL_JOINT_RANKS ranks: ranks
+ * differ in a bit whose sum is neither 0 nor the size of the group. A lane has memory for what is
+ * sent, and after it for what is received, so joint sums of one size are all alike. */
+enum {
+    KL_JOINT_BITS = 128,
+    KL_JOINT_RANKS = 64,
+    KL_JOINT_VALUES = 64 << 10, /* bytes, at most */
+    KL_JOINT_ROOM = KL_JOINT_VALUES + (KL_JOINT_BITS + KL_JOINT_RANKS) * sizeof(int64_t),
+};
+
 /* An exchange as a driver starts it: device addresses, `to` may be `from` where the kind allows it.
  * The words of this rank are at words; the combined ones, or those of the sender, come after them;
- * SEND gets none. n and dtype as in kl_exchange. */
+ * SEND gets none. words NULL: a joint sum, of which n is all. n and dtype as in kl_exchange. */
 struct kl_transfer {
     enum kl_exchange_kind kind;
     enum kl_reduction reduction;
@@ -116,6 +129,8 @@ struct kl_device_part {
     void *comm;             /* the driver's; set by begin, as are the next three */
     int64_t number;         /* of the group's exchanges */
     void *words;            /* device memory of KL_EXCHANGE_BYTES */
+    bool joint;             /* it is a joint sum */
+    void *joint_room;       /* device memory of twice KL_JOINT_ROOM; set by begin */
     void *aborted;        /* an int64 that is not 0 once the communicator is about to be aborted */
     bool in_line;         /* it runs on the user's stream, among the other operations there */
     bool failed;          /* set by the device: it takes part without a value */

@@ -162,6 +162,13 @@ static size_t spare_bytes(const struct kl_device_part *p) {
     return n * kl_dtype_size(p->as) + 1;
 }
 
+static bool is_joint(const struct kl_device_part *p) {
+    const bool as_they_are = p->passage == KL_PASS_SAME || p->passage == KL_PASS_PAIRS;
+    return p->in_line && p->kind == KL_EXCHANGE_REDUCE && p->reduction == KL_REDUCE_SUM &&
+           as_they_are && p->size <= KL_JOINT_RANKS && p->n > 0 &&
+           p->n * (int64_t)kl_dtype_size(p->as) <= KL_JOINT_VALUES;
+}
+
 int kl_device_prepare(struct kl_task *t, struct kl_group *g, struct kl_stream *user,
                       int64_t user_index, struct kl_error **err) {
     struct kl_collective_params *params = (struct kl_collective_params *)(uintptr_t)t->params;
@@ -182,6 +189,7 @@ int kl_device_prepare(struct kl_task *t, struct kl_group *g, struct kl_stream *u
     b->in_line =
         kl_runs_in_line() && p->lane_number == KL_LANE_ALL && spare_bytes(b) <= MOST_IN_LINE;
     if (b->in_line) p->lane_number = kl_device_lane_in_line(g);
+    b->joint = is_joint(b);
     p->lane = &g->device->lanes[p->lane_number];
     int rc = kl_device_lane_open(g, p->lane_number, b->in_line ? user : NULL, err);
     if (!rc) rc = spare_get(g, spare_bytes(b), &p->spare, err);
@@ -254,6 +262,7 @@ static int begin(struct kl_device_part *base, struct kl_error *own, struct kl_er
     } else {
         base->comm = p->lane->comm;
         base->words = p->lane->words->ptr;
+        base->joint_room = p->lane->joint ? p->lane->joint->ptr : NULL;
         base->aborted = p->lane->aborted_there;
         base->number = p->lane->number++;
         p->since = kl_clock_ns();

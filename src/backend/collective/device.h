@@ -40,6 +40,7 @@ struct kl_device_lane {
     int64_t wanted_since;
     void *comm;
     struct kl_block *words;    /* made with `stream` */
+    struct kl_block *joint;    /* in line: for joint sums; made with `stream` */
     _Atomic(int64_t) *aborted; /* set before the communicator is aborted; made with `stream` */
     void *aborted_there;       /* its address on the device */
     int64_t number;            /* of exchanges begun */

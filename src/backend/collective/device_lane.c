@@ -80,6 +80,7 @@ int kl_device_lane_open(struct kl_group *g, int lane, struct kl_stream *mine,
         if (!rc && !l->connector)
             rc = kl_collective_host.stream_new(&connector, &kl_collective_backend, false, err);
         if (!rc && !l->words) rc = m->take(m, KL_EXCHANGE_BYTES, NULL, &l->words, err);
+        if (!rc && mine && !l->joint) rc = m->take(m, 2 * KL_JOINT_ROOM, NULL, &l->joint, err);
         if (!rc && !l->aborted) rc = kl_gpu_comm_flag(b, &l->aborted, &l->aborted_there, err);
         if (!rc && !mine && !l->connector) rc = open_gate(g, lane, err);
         if (!rc) {
@@ -100,6 +101,7 @@ void kl_device_lane_close(struct kl_group *g, int lane) {
     kl_device_gate_close(g, lane);
     kl_progress_unlock();
     if (l->words) l->words->memory->give_back(l->words->memory, l->words);
+    if (l->joint) l->joint->memory->give_back(l->joint->memory, l->joint);
     if (s && lane != kl_device_lane_in_line(g)) kl_collective_host.stream_release(s);
     if (l->connector) kl_collective_host.stream_release(l->connector);
 }

@@ -31,6 +31,7 @@ static const char *bind(void *library, const struct symbol *symbols, int n, void
 #define CUDA_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_cuda_api, name)},
 #define GRAPH_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_cuda_graph_api, name)},
 #define EDGE_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_cuda_edge_api, name)},
+#define CAPTURE_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_cuda_capture_api, name)},
 #define MAP_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_cuda_map_api, name)},
 #define NVRTC_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_nvrtc_api, name)},
 #define KL_BLAS_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_blas_api, name)},
@@ -42,6 +43,7 @@ static const char *bind(void *library, const struct symbol *symbols, int n, void
 static const struct symbol cuda_symbols[] = {KL_CUDA_FUNCTIONS(CUDA_SYMBOL)};
 static const struct symbol graph_symbols[] = {KL_CUDA_GRAPH_FUNCTIONS(GRAPH_SYMBOL)};
 static const struct symbol edge_symbols[] = {KL_CUDA_EDGE_FUNCTIONS(EDGE_SYMBOL)};
+static const struct symbol capture_symbols[] = {KL_CUDA_CAPTURE_FUNCTIONS(CAPTURE_SYMBOL)};
 static const struct symbol map_symbols[] = {KL_CUDA_MAP_FUNCTIONS(MAP_SYMBOL)};
 static const struct symbol nvrtc_symbols[] = {KL_NVRTC_FUNCTIONS(NVRTC_SYMBOL)};
 static const struct symbol blas_symbols[] = {KL_BLAS_FUNCTIONS(KL_BLAS_SYMBOL)};
@@ -130,6 +132,9 @@ static void load_driver(void) {
         memset(&cuda.api.graphs, 0, sizeof cuda.api.graphs);
     if (bind(library, edge_symbols, sizeof edge_symbols / sizeof *edge_symbols, &cuda.api.edges))
         memset(&cuda.api.edges, 0, sizeof cuda.api.edges);
+    if (bind(library, capture_symbols, sizeof capture_symbols / sizeof *capture_symbols,
+             &cuda.api.capture))
+        memset(&cuda.api.capture, 0, sizeof cuda.api.capture);
     if (bind(library, map_symbols, sizeof map_symbols / sizeof *map_symbols, &cuda.api.maps))
         memset(&cuda.api.maps, 0, sizeof cuda.api.maps);
     cuda.ok = start_driver(file);
@@ -527,6 +532,7 @@ static void load_nccl(void) {
     /* All ways of exchanging are connected when a communicator is made: a way that is connected at
      * its first use waits for the other processes then. */
     (void)setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+    (void)setenv("NCCL_GRAPH_REGISTER", "0", 0);
     load_vendor(&nccl);
 }
 const struct kl_nccl_api *kl_nccl_api(const char **why) {

@@ -122,6 +122,26 @@ struct kl_cuda_edge {
       (void *graph, void *const *from, void *const *to, const struct kl_cuda_edge *edges, \
        size_t n))
 
+/* To take apart a graph that another library's calls were captured in. Either all of these are
+ * loaded or none. The numbers are those of cuda.h. */
+enum {
+    KL_CU_CAPTURE_OF_THREAD = 1, /* calls of other threads are not affected */
+    KL_CU_NODE_KERNEL = 0,
+    KL_CU_NODE_WAIT = 6,
+    KL_CU_NODE_RECORD = 7,
+};
+#define KL_CUDA_CAPTURE_FUNCTIONS(F)                                                              \
+    F(StreamBeginCapture, "cuStreamBeginCapture_v2", (void *stream, int mode))                    \
+    F(StreamEndCapture, "cuStreamEndCapture", (void *stream, void **graph))                       \
+    F(GraphGetNodes, "cuGraphGetNodes", (void *graph, void **nodes, size_t *n))                   \
+    F(GraphNodeGetType, "cuGraphNodeGetType", (void *node, int *type))                            \
+    F(GraphKernelNodeGetParams, "cuGraphKernelNodeGetParams_v2",                                  \
+      (void *node, struct kl_cuda_node *what))                                                    \
+    F(GraphKernelNodeCopyAttributes, "cuGraphKernelNodeCopyAttributes", (void *to, void *from))   \
+    F(GraphEventRecordNodeGetEvent, "cuGraphEventRecordNodeGetEvent", (void *node, void **event)) \
+    F(GraphAddEventRecordNode, "cuGraphAddEventRecordNode",                                       \
+      (void **node, void *graph, void *const *after, size_t n_after, void *event))
+
 /* Describes a tensor to the tensor memory accelerator. Not in drivers before CUDA 12. The numbers
  * are those of cuda.h. */
 enum {
@@ -479,15 +499,19 @@ struct kl_cuda_graph_api {
 struct kl_cuda_edge_api {
     KL_CUDA_EDGE_FUNCTIONS(KL_CUDA_FIELD)
 };
+struct kl_cuda_capture_api {
+    KL_CUDA_CAPTURE_FUNCTIONS(KL_CUDA_FIELD)
+};
 struct kl_cuda_map_api {
     KL_CUDA_MAP_FUNCTIONS(KL_CUDA_FIELD)
 };
 struct kl_cuda_api {
     KL_CUDA_FUNCTIONS(KL_CUDA_FIELD)
-    struct kl_cuda_map_api maps;     /* NULL when this driver lacks it */
-    struct kl_cuda_edge_api edges;   /* NULL when this driver lacks it */
-    struct kl_cuda_graph_api graphs; /* all NULL when this driver lacks one of them */
-    int version;                     /* of the driver: 1000 * major + 10 * minor */
+    struct kl_cuda_map_api maps;        /* NULL when this driver lacks it */
+    struct kl_cuda_capture_api capture; /* all NULL when this driver lacks one of them */
+    struct kl_cuda_edge_api edges;      /* NULL when this driver lacks it */
+    struct kl_cuda_graph_api graphs;    /* all NULL when this driver lacks one of them */
+    int version;                        /* of the driver: 1000 * major + 10 * minor */
     int n_devices;
 };
 struct kl_nvrtc_api {

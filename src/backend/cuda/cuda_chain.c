@@ -39,6 +39,8 @@ enum {
 
 struct launch {
     void *kernel;
+    const struct kl_cuda_captured *captured; /* a call of NCCL in the place of a kernel */
+    uint64_t captured_id;                    /* its number, or 0 */
     uint32_t groups[3], local[3], shared_bytes;
     void **params;
     size_t at, bytes; /* where the values of the parameters are */
@@ -65,10 +67,11 @@ struct kl_cuda_chain {
     int last_kept;                         /* the place of the one that was used last */
     uint64_t seen[SEEN_SETS][SEEN_IN_SET]; /* hashes of sequences */
     uint64_t n_chains;
-    bool open;       /* launches wait until kl_cuda_chain_end */
-    bool overlaps;   /* kernels of a graph may start before the one before is complete */
-    int refused;     /* number of graphs refused one after another */
-    int n, n_params; /* number of waiting launches, and of their parameters */
+    bool open;             /* launches wait until kl_cuda_chain_end */
+    bool overlaps;         /* kernels of a graph may start before the one before is complete */
+    int refused;           /* number of graphs refused one after another */
+    bool refuses_captured; /* no graph was made of a chain with a call of NCCL */
+    int n, n_params;       /* number of waiting launches, and of their parameters */
     size_t n_bytes;
     struct launch launch[LONGEST];
     void *params[PARAMS];
@@ -84,6 +87,8 @@ int kl_cuda_chain_new(struct kl_cuda *d, struct kl_cuda_chain **chain, struct kl
 }
 
 static void empty(struct kl_cuda_chain *chain) {
+    for (int i = 0; i < chain->n; i++)
+        if (chain->launch[i].captured) kl_nccl_left(chain->launch[i].captured);
     chain->n = chain->n_params = 0;
     chain->n_bytes = 0;
 }
@@ -94,6 +99,7 @@ void kl_cuda_chain_begin(struct kl_cuda_chain *chain) {
 
 static int launch_alone(struct kl_cuda *d, struct kl_cuda_queue *q, const struct launch *l,
                         struct kl_error **err) {
+    if (l->captured) return kl_nccl_call(l->captured, q->stream, err);
     return KL_CUDA(d, err, LaunchKernel,
                    (l->kernel, l->groups[0], l->groups[1], l->groups[2], l->local[0], l->local[1],
                     l->local[2], l->shared_bytes, q->stream, l->params, NULL));
@@ -115,20 +121,28 @@ static void forget(const struct kl_cuda_graph_api *api, struct graph *g) {
     *g = (struct graph){.exec = NULL};
 }
 
-static int make(const struct kl_cuda_api *cuda, struct graph *g, const struct launch *l, int n,
-                bool overlaps) {
+/* Adds launch l, which comes after node `last` (NULL: it is the first). A call of NCCL does not
+ * wait itself for the kernel before it. */
+static int add_node(const struct kl_cuda_api *cuda, const struct graph *g, const struct launch *l,
+                    void *last, bool overlaps, void **node) {
     static const struct kl_cuda_edge edge = {.from_port = KL_CU_EDGE_PORT_PROGRAMMATIC,
                                              .type = KL_CU_EDGE_PROGRAMMATIC};
+    if (l->captured) return kl_cuda_captured_add(cuda, l->captured, g->graph, last, node);
+    struct kl_cuda_node what = node_of(l);
+    const bool plain = last && !overlaps;
+    int rc = cuda->graphs.GraphAddKernelNode(node, g->graph, plain ? &last : NULL, plain, &what);
+    if (!rc && last && overlaps)
+        rc = cuda->edges.GraphAddDependencies(g->graph, &last, node, &edge, 1);
+    return rc;
+}
+
+static int make(const struct kl_cuda_api *cuda, struct graph *g, const struct launch *l, int n,
+                bool overlaps) {
     const struct kl_cuda_graph_api *api = &cuda->graphs;
     int rc = api->GraphCreate(&g->graph, 0);
-    for (int i = 0; i < n && !rc; i++) {
-        struct kl_cuda_node node = node_of(&l[i]);
-        const bool plain = i > 0 && !overlaps;
-        rc = api->GraphAddKernelNode(&g->node[i], g->graph, plain ? &g->node[i - 1] : NULL, plain,
-                                     &node);
-        if (!rc && i > 0 && overlaps)
-            rc = cuda->edges.GraphAddDependencies(g->graph, &g->node[i - 1], &g->node[i], &edge, 1);
-    }
+    for (int i = 0; i < n && !rc; i++)
+        rc = add_node(cuda, g, &l[i], i > 0 ? g->node[i - 1] : NULL,
+                      overlaps && !(i > 0 && l[i - 1].captured), &g->node[i]);
     if (!rc) rc = api->GraphInstantiate(&g->exec, g->graph, 0);
     if (rc) forget(api, g);
     return rc;
@@ -166,7 +180,8 @@ static bool launch_graph(struct kl_cuda *d, struct kl_cuda_queue *q, int k,
 static uint64_t sequence_of(const struct launch *l, int n) {
     uint64_t h = (uint64_t)n;
     for (int i = 0; i < n; i++) {
-        h = (h ^ (uintptr_t)l[i].kernel) * UINT64_C(0x9e3779b97f4a7c15);
+        const uint64_t what = l[i].captured ? l[i].captured_id : (uintptr_t)l[i].kernel;
+        h = (h ^ what) * UINT64_C(0x9e3779b97f4a7c15);
         h ^= h >> 29;
     }
     return h | 1;
@@ -174,6 +189,7 @@ static uint64_t sequence_of(const struct launch *l, int n) {
 
 static bool same_launch(const struct kept *k, const struct kl_cuda_chain *chain, int i) {
     const struct launch *a = &k->launch[i], *b = &chain->launch[i];
+    if (a->captured_id || b->captured_id) return a->captured_id == b->captured_id;
     return a->kernel == b->kernel && a->bytes == b->bytes && a->shared_bytes == b->shared_bytes &&
            memcmp(a->groups, b->groups, sizeof a->groups) == 0 &&
            memcmp(a->local, b->local, sizeof a->local) == 0 &&
@@ -248,6 +264,8 @@ static bool make_kept(struct kl_cuda *d, struct kl_cuda_chain *chain, int place,
     memcpy(k->launch, chain->launch, (size_t)chain->n * sizeof *k->launch);
     memcpy(k->values, chain->values, chain->n_bytes);
     if (make(d->api, &k->graph, chain->launch, chain->n, chain->overlaps)) {
+        for (int i = 0; i < chain->n; i++)
+            if (chain->launch[i].captured) chain->refuses_captured = true;
         kl_free(k);
         return false;
     }
@@ -261,6 +279,7 @@ static int renew(const struct kl_cuda_graph_api *api, struct kept *k,
     for (int i = 0; i < k->n; i++) {
         const struct launch *l = &chain->launch[i];
         if (same_launch(k, chain, i)) continue;
+        if (l->captured || k->launch[i].captured_id) return -1; /* not the same sequence */
         struct kl_cuda_node node = node_of(l);
         const size_t at = k->launch[i].at;
         if (l->bytes != k->launch[i].bytes) return -1; /* not the same kernel */
@@ -298,22 +317,37 @@ static bool launch_kept(struct kl_cuda *d, struct kl_cuda_queue *q) {
 
 /* ---- waiting launches ---- */
 
-int kl_cuda_chain_flush(struct kl_cuda *d, struct kl_cuda_queue *q, struct kl_error **err) {
+/* Launches these n through graphs that all chains use, and the rest of them one by one. */
+static int launch_run(struct kl_cuda *d, struct kl_cuda_queue *q, const struct launch *l, int n,
+                      struct kl_error **err) {
     struct kl_cuda_chain *chain = q->chain;
-    int n = chain ? chain->n : 0, rc = KL_OK, done = 0;
-    if (n == 0) return KL_OK;
-    if (n >= 1 << SHORTEST_LOG2 && chain->refused < MAX_REFUSED && launch_kept(d, q)) done = n;
+    int rc = KL_OK, done = 0;
     for (int k = LONGEST_LOG2; k >= SHORTEST_LOG2; k--) {
         if (n - done < 1 << k || chain->refused >= MAX_REFUSED) continue;
-        if (launch_graph(d, q, k, chain->launch + done)) {
+        if (launch_graph(d, q, k, l + done)) {
             done += 1 << k;
         } else {
-            for (int i = 0; i < 1 << k && !rc; i++)
-                rc = launch_alone(d, q, &chain->launch[done++], err);
+            for (int i = 0; i < 1 << k && !rc; i++) rc = launch_alone(d, q, &l[done++], err);
             if (rc) break;
         }
     }
-    while (done < n && !rc) rc = launch_alone(d, q, &chain->launch[done++], err);
+    while (done < n && !rc) rc = launch_alone(d, q, &l[done++], err);
+    return rc;
+}
+
+int kl_cuda_chain_flush(struct kl_cuda *d, struct kl_cuda_queue *q, struct kl_error **err) {
+    struct kl_cuda_chain *chain = q->chain;
+    const int n = chain ? chain->n : 0;
+    int rc = KL_OK, done = 0;
+    if (n == 0) return KL_OK;
+    if (n >= 1 << SHORTEST_LOG2 && chain->refused < MAX_REFUSED && launch_kept(d, q)) done = n;
+    while (done < n && !rc) {
+        int end = done;
+        while (end < n && !chain->launch[end].captured) end++;
+        rc = launch_run(d, q, chain->launch + done, end - done, err);
+        if (!rc && end < n) rc = launch_alone(d, q, &chain->launch[end], err);
+        done = end + 1;
+    }
     empty(chain);
     return rc;
 }
@@ -335,6 +369,19 @@ static void *keep(struct kl_cuda_chain *chain, const void *value, size_t bytes) 
     memcpy(p, value, bytes);
     chain->n_bytes += room;
     return p;
+}
+
+bool kl_cuda_chain_takes_captured(const struct kl_cuda_chain *chain) {
+    return chain && chain->open && !chain->refuses_captured && chain->refused < MAX_REFUSED;
+}
+
+int kl_cuda_chain_add_captured(struct kl_cuda *d, struct kl_cuda_queue *q,
+                               const struct kl_cuda_captured *x, struct kl_error **err) {
+    struct kl_cuda_chain *chain = q->chain;
+    if (chain->n == LONGEST) KL_TRY(kl_cuda_chain_flush(d, q, err));
+    chain->launch[chain->n++] =
+        (struct launch){.captured = x, .captured_id = x->id, .at = chain->n_bytes};
+    return KL_OK;
 }
 
 int kl_cuda_chain_add(struct kl_cuda *d, struct kl_cuda_queue *q, void *kernel,

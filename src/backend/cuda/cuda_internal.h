@@ -183,6 +183,27 @@ void kl_cuda_why_lost(struct kl_driver *d, char *text, size_t room);
 void kl_cuda_wait_any(struct kl_driver *d, void *const *events, int n);
 void kl_cuda_wake(struct kl_driver *d);
 
+/* ---- cuda_captured.c: calls of NCCL that come again, as nodes of graphs ---- */
+enum { KL_CAPTURED_EVENTS = 4 };
+struct kl_cuda_captured {
+    uint64_t id; /* no other one ever has it; not 0 */
+    void *graph; /* NCCL keeps what its kernel needs as long as this lives; NULL: it ended */
+    void *node;  /* the kernel in it; `launch` says what it launches */
+    struct kl_cuda_node launch;
+    /* NCCL waits for these before it frees what its kernels use. */
+    void *event[KL_CAPTURED_EVENTS];
+    int n_events;
+    void *owner; /* of cuda_nccl.c */
+};
+/* Captures what comes into the stream between the two, which is one kernel: false: it is not, or
+ * this driver cannot. Only this thread may use the stream. */
+bool kl_cuda_capture_begin(struct kl_cuda *d, void *stream);
+bool kl_cuda_capture_end(struct kl_cuda *d, void *stream, struct kl_cuda_captured *x);
+/* Adds it to a graph, after that node (NULL: it is the first). Returns CUDA's result. */
+int kl_cuda_captured_add(const struct kl_cuda_api *cuda, const struct kl_cuda_captured *x,
+                         void *graph, void *after, void **node);
+void kl_cuda_captured_end(struct kl_cuda *d, struct kl_cuda_captured *x);
+
 /* ---- cuda_chain.c: launches wait between begin and end, and are handed over together ---- */
 int kl_cuda_chain_new(struct kl_cuda *d, struct kl_cuda_chain **chain, struct kl_error **err);
 void kl_cuda_chain_begin(struct kl_cuda_chain *chain);
@@ -191,6 +212,11 @@ void kl_cuda_chain_begin(struct kl_cuda_chain *chain);
 int kl_cuda_chain_add(struct kl_cuda *d, struct kl_cuda_queue *q, void *kernel,
                       const uint32_t *groups, const uint32_t *local, uint32_t shared_bytes,
                       const struct kl_karg *args, int n_args, bool alone, struct kl_error **err);
+/* Whether a captured call may wait among the launches: there was a begin, and graphs take it. */
+bool kl_cuda_chain_takes_captured(const struct kl_cuda_chain *chain);
+/* x waits from now on; kl_nccl_left is called when it is handed over or dropped. */
+int kl_cuda_chain_add_captured(struct kl_cuda *d, struct kl_cuda_queue *q,
+                               const struct kl_cuda_captured *x, struct kl_error **err);
 /* Hands over the waiting launches. Must be called before anything else goes to the stream. */
 int kl_cuda_chain_flush(struct kl_cuda *d, struct kl_cuda_queue *q, struct kl_error **err);
 /* rc: the result of the launches. When they failed, the waiting ones are dropped and rc is
@@ -259,3 +285,7 @@ int kl_cuda_comm_flag(struct kl_driver *d, _Atomic(int64_t) **host, void **devic
                       struct kl_error **err);
 int kl_cuda_exchange(struct kl_driver *d, void *queue, void *comm, const struct kl_transfer *t,
                      struct kl_error **err);
+/* Does what was captured by a call of NCCL. */
+int kl_nccl_call(const struct kl_cuda_captured *x, void *stream, struct kl_error **err);
+/* It no longer waits among launches. */
+void kl_nccl_left(const struct kl_cuda_captured *x);

@@ -14,14 +14,26 @@
 #include "base/platform/clock.h"
 
 enum { MAKING, MADE, FAILED };
+
+/* A joint sum (backend/exchange.h) that was captured; all of one size are alike. */
+enum { MOST_CAPTURED = 32 };
+struct sum {
+    struct kl_cuda_captured captured; /* graph NULL: it could not be captured */
+    struct kl_transfer transfer;
+};
+
 struct comm {
     void *nccl; /* valid when state is MADE */
     struct kl_cuda *dev;
     struct kl_nccl_id id;
     int rank, size;
     _Atomic(int) state, result; /* result: NCCL's, when state is FAILED */
-    _Atomic(int) n_users;       /* threads that start an exchange */
+    _Atomic(int) n_users;       /* threads that start an exchange, and sums that wait in chains */
     _Atomic(bool) ends;
+    void *capture;           /* a stream; NULL: nothing can be captured */
+    struct kl_mutex sums_mu; /* a leaf; guards the two after it */
+    struct sum *sum[MOST_CAPTURED];
+    int n_sums;
     struct comm *next; /* in the list of aborted ones */
 };
 
@@ -127,7 +139,10 @@ static int make_and_connect(struct comm *c) {
     if (!rc) rc = nccl->CommInit(&c->nccl, c->size, c->id, c->rank, &config);
     if (!rc) rc = warm_up(nccl, c, (char *)(uintptr_t)memory, stream);
     if (!rc && c->dev->api->StreamSynchronize(stream)) rc = CUDA_FAILED;
-    if (stream) c->dev->api->StreamDestroy(stream);
+    if (rc && stream)
+        c->dev->api->StreamDestroy(stream);
+    else
+        c->capture = stream;
     const bool begun = kl_driver_stall_begin();
     (void)c->dev->api->MemFree(memory);
     kl_driver_stall_end(begun);
@@ -151,6 +166,7 @@ int kl_cuda_comm_new(struct kl_driver *driver, const char *id, int rank, int siz
     c->dev = kl_cuda_of(driver);
     c->rank = rank;
     c->size = size;
+    kl_mutex_init(&c->sums_mu);
     if (kl_thread_start(make, c, "keel-nccl")) {
         kl_free(c);
         return kl_fail(err, KL_ENOMEM, "the thread that connects GPUs could not be started");
@@ -166,12 +182,25 @@ int kl_cuda_comm_state(struct kl_driver *driver, void *comm, struct kl_error **e
     return state == MADE;
 }
 
+/* NCCL ends a communicator only when no graph has what was captured. The sums themselves live on
+ * where an exchange may still name them. */
+static void end_sums(struct comm *c) {
+    kl_mutex_lock(&c->sums_mu);
+    for (int i = 0; i < c->n_sums; i++) kl_cuda_captured_end(c->dev, &c->sum[i]->captured);
+    kl_mutex_unlock(&c->sums_mu);
+    if (c->capture) (void)c->dev->api->StreamDestroy(c->capture);
+    c->capture = NULL;
+}
+
 static void destroy(void *arg) { /* waits for exchanges of this process, which are over */
     struct comm *c = arg;
     const bool begun = kl_driver_stall_begin();
-    if (!atomic_load(&exits) && !kl_cuda_enter(c->dev, NULL))
+    if (!atomic_load(&exits) && !kl_cuda_enter(c->dev, NULL)) {
+        end_sums(c);
         (void)kl_nccl_api(NULL)->CommDestroy(c->nccl);
+    }
     kl_driver_stall_end(begun);
+    for (int i = 0; i < c->n_sums; i++) kl_free(c->sum[i]);
     kl_free(c);
     atomic_fetch_sub(&n_ending, 1);
 }
@@ -182,8 +211,10 @@ static void abort_it(void *arg) {
     struct comm *c = arg;
     /* A thread that is about to call NCCL sees `ends`; one that waits there is woken. */
     for (int i = 0; i < 100000 && atomic_load(&c->n_users); i++) sched_yield();
-    if (!atomic_load(&exits) && !kl_cuda_enter(c->dev, NULL))
+    if (!atomic_load(&exits) && !kl_cuda_enter(c->dev, NULL)) {
+        end_sums(c);
         (void)kl_nccl_api(NULL)->CommAbort(c->nccl);
+    }
     keep_aborted(c);
     atomic_fetch_sub(&n_ending, 1);
 }
@@ -295,6 +326,7 @@ static int start_words(const struct kl_nccl_api *nccl, void *comm, void *stream,
 
 static int start(const struct kl_nccl_api *nccl, struct comm *c, void *stream,
                  const struct kl_transfer *t, struct kl_error **err) {
+    if (!t->words) return check(err, "the sum", start_values(nccl, c->nccl, stream, t));
     KL_TRY(check(err, "ncclGroupStart", nccl->GroupStart()));
     int rc = check(err, "the exchange of values", start_values(nccl, c->nccl, stream, t));
     if (!rc) rc = check(err, "the exchange of words", start_words(nccl, c->nccl, stream, t));
@@ -302,16 +334,59 @@ static int start(const struct kl_nccl_api *nccl, struct comm *c, void *stream,
     return rc ? rc : check(err, "ncclGroupEnd", end);
 }
 
+static bool same_transfer(const struct kl_transfer *a, const struct kl_transfer *b) {
+    return a->kind == b->kind && a->reduction == b->reduction && a->dtype == b->dtype &&
+           a->n == b->n && a->from == b->from && a->to == b->to;
+}
+
+/* The sum t, captured by now; NULL: it cannot be. All ranks capture the same: the first that they
+ * do. */
+static struct sum *sum_of(struct comm *c, const struct kl_transfer *t) {
+    struct sum *s = NULL;
+    kl_mutex_lock(&c->sums_mu);
+    for (int i = 0; i < c->n_sums && !s; i++)
+        if (same_transfer(&c->sum[i]->transfer, t)) s = c->sum[i];
+    if (!s && c->n_sums < MOST_CAPTURED && c->capture && (s = kl_calloc(1, sizeof *s))) {
+        s->transfer = *t;
+        c->sum[c->n_sums++] = s;
+        if (kl_cuda_capture_begin(c->dev, c->capture)) {
+            const int rc = start_values(kl_nccl_api(NULL), c->nccl, c->capture, t);
+            if (kl_cuda_capture_end(c->dev, c->capture, &s->captured) && rc)
+                kl_cuda_captured_end(c->dev, &s->captured);
+        }
+        s->captured.owner = c;
+    }
+    if (s && !s->captured.graph) s = NULL;
+    kl_mutex_unlock(&c->sums_mu);
+    return s;
+}
+
+int kl_nccl_call(const struct kl_cuda_captured *x, void *stream, struct kl_error **err) {
+    const struct sum *s = kl_container(x, const struct sum, captured);
+    return start(kl_nccl_api(NULL), x->owner, stream, &s->transfer, err);
+}
+
+void kl_nccl_left(const struct kl_cuda_captured *x) {
+    atomic_fetch_sub(&((struct comm *)x->owner)->n_users, 1);
+}
+
 int kl_cuda_exchange(struct kl_driver *driver, void *queue, void *comm, const struct kl_transfer *t,
                      struct kl_error **err) {
     struct kl_cuda *d = kl_cuda_of(driver);
     struct kl_cuda_queue *q = queue;
     struct comm *c = comm;
-    KL_TRY(kl_cuda_chain_flush(d, q, err));
+    int rc = KL_OK;
     atomic_fetch_add(&c->n_users, 1);
-    int rc = atomic_load(&c->ends)
-                 ? kl_fail(err, KL_EGROUP, "the group was broken before an exchange began")
-                 : start(kl_nccl_api(NULL), c, q->stream, t, err);
+    if (atomic_load(&c->ends)) {
+        rc = kl_fail(err, KL_EGROUP, "the group was broken before an exchange began");
+    } else {
+        const struct sum *s = t->words ? NULL : sum_of(c, t);
+        const bool waits = s && kl_cuda_chain_takes_captured(q->chain);
+        rc = waits ? kl_cuda_chain_add_captured(d, q, &s->captured, err)
+                   : kl_cuda_chain_flush(d, q, err);
+        if (waits && !rc) return KL_OK; /* the chain counts as a user until it is handed over */
+        if (!rc) rc = start(kl_nccl_api(NULL), c, q->stream, t, err);
+    }
     atomic_fetch_sub(&c->n_users, 1);
     return rc;
 }

@@ -47,15 +47,20 @@ struct item {
     void (*fn)(void *);
     void *arg;
     void (*kernel)(void **params, uint32_t n_threads);
+    const void *function; /* the kernel's, with its geometry */
+    unsigned geometry[7];
+    void *pointers[8]; /* to the parameters, where they are asked for */
     uint64_t params[8];
     uint32_t n_threads;
     int struct_at; /* this parameter is struct_param; -1: none */
     _Alignas(8) char struct_param[STRUCT_BYTES];
 };
 
+struct graph;
 struct stream {
     struct item *head, **tail;
     bool running;
+    struct graph *captures; /* what comes becomes nodes of it */
 };
 
 static struct {
@@ -73,7 +78,7 @@ static struct {
     } fail[MAX_FAILURES];
     int devices;
     size_t budget, used;
-    uint64_t n_host_calls, n_launches, n_graphs, n_early, n_changed, n_execs;
+    uint64_t n_host_calls, n_launches, n_graphs, n_early, n_changed, n_execs, n_captured;
 } f = {.mu = PTHREAD_MUTEX_INITIALIZER,
        .changed = PTHREAD_COND_INITIALIZER,
        .devices = 1,
@@ -189,6 +194,14 @@ static void k_raising(void **p, uint32_t n_threads) {
     if (index < words[0]) words[0] = index;
 }
 
+/* (from, to, u64 n, u64 ranks), of fake_nccl.c: what all ranks have sums up to that of one times
+ * their number */
+static void k_nccl_sum(void **p, uint32_t n_threads) {
+    const float *from = (const float *)host_of(*(uint64_t *)p[0]);
+    float *to = (float *)(uintptr_t)host_of(*(uint64_t *)p[1]);
+    for (uint64_t i = 0; i < *(uint64_t *)p[2]; i++) to[i] = from[i] * (float)*(uint64_t *)p[3];
+}
+
 /* ---- kernels of tests/api/ops/test_kernel_compiled.c: a pointer is one parameter ---- */
 
 static int32_t *pointer(void **params, int i) {
@@ -256,6 +269,7 @@ kernels[] = {IDLE("copy_transposed"),
              {"fill", k_fill, 4, {8, 8, 8, 8}, 0},
              {"copy_if_clear", k_copy_if_clear, 8, {8, 8, 8, 8, 8, 8, 8, 4}, 0},
              {"keel_raising", k_raising, 7, {8, 8, 8, 8, 8, 8, 0}, 5 * sizeof(int32_t)},
+             {"nccl_sum", k_nccl_sum, 4, {8, 8, 8, 8}, 0},
              {"affine", k_affine, 5, {8, 8, 4, 4, 1}, 0},
              {"pick", k_pick, 2, {8, 8}, 0},
              {"first", k_first, 1, {8}, 0}};
@@ -322,15 +336,22 @@ static void *device_thread(void *arg) {
 
 /* ---- calls ---- */
 
-/* The start of every call: takes the lock. Returns what the call must return, or 0 to continue. */
-static int begin(const char *call, bool context) {
-    pthread_mutex_lock(&f.mu);
+/* What the test wants of the call, or 0. The lock is held. */
+static int begin_held(const char *call) {
     for (struct failure *x = f.fail; x < f.fail + MAX_FAILURES; x++)
         if (x->call && strcmp(x->call, call) == 0 && x->in-- == 0) {
             x->call = NULL;
             if (x->code >= 700) f.sticky = x->code;
             return x->code;
         }
+    return 0;
+}
+
+/* The start of every call: takes the lock. Returns what the call must return, or 0 to continue. */
+static int begin(const char *call, bool context) {
+    pthread_mutex_lock(&f.mu);
+    const int rc = begin_held(call);
+    if (rc) return rc;
     if (context && current != &the_context) return NO_CONTEXT;
     return context ? f.sticky : 0;
 }
@@ -346,7 +367,9 @@ static int end(int rc) {
         if (rc_) return end(rc_);       \
     } while (0)
 
+static int add_item(struct graph *g, struct item i);
 static int queue(struct stream *s, struct item i) {
+    if (s->captures) return add_item(s->captures, i);
     struct item *own = malloc(sizeof *own);
     *own = i;
     own->next = NULL;
@@ -606,8 +629,10 @@ static int describe(const struct node_params *p, struct item *i) {
     memcpy(last_launch, p->geometry, sizeof p->geometry);
     *i = (struct item){.kind = KERNEL,
                        .kernel = kernels[which].run,
+                       .function = p->function,
                        .struct_at = -1,
                        .n_threads = p->geometry[0] * p->geometry[3]};
+    memcpy(i->geometry, p->geometry, sizeof i->geometry);
     for (int k = 0; k < kernels[which].n_params; k++)
         if (kernels[which].bytes[k])
             memcpy(&i->params[k], p->params[k], kernels[which].bytes[k]);
@@ -625,22 +650,37 @@ EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
     return end(rc ? rc : queue(s, i));
 }
 
-/* ---- graphs: chains of kernels; the instance of a graph is the graph itself ---- */
+/* ---- graphs: chains of kernels, and records of events that come after one of them; the instance
+ * of a graph is the graph itself ---- */
 
-enum { MAX_NODES = 64 };
+enum { MAX_NODES = 192 };
 struct graph {
     int n, owners; /* owners: the graph and its instance */
     int n_linked;  /* nodes that come after another one */
+    bool captured;
+    struct item *last; /* the last kernel */
     struct item node[MAX_NODES];
 };
-EXPORT int cuGraphCreate(void **graph, unsigned flags) {
-    BEGIN("cuGraphCreate", true);
+static int add_item(struct graph *g, struct item i) {
+    if (g->n == MAX_NODES) return INVALID;
+    g->node[g->n] = i;
+    if (i.kind == KERNEL) g->last = &g->node[g->n];
+    g->n++;
+    return 0;
+}
+static struct graph *graph_new(void) {
     struct graph *g = calloc(1, sizeof *g);
     if (g) g->owners = 1;
-    return end((*graph = g) ? 0 : OOM);
+    return g;
+}
+EXPORT int cuGraphCreate(void **graph, unsigned flags) {
+    BEGIN("cuGraphCreate", true);
+    return end((*graph = graph_new()) ? 0 : OOM);
 }
 static int disown(struct graph *g) {
-    if (--g->owners == 0) free(g);
+    if (--g->owners) return 0;
+    if (g->captured) f.n_captured--;
+    free(g);
     return 0;
 }
 EXPORT int cuGraphDestroy(void *graph) {
@@ -652,17 +692,86 @@ EXPORT int cuGraphExecDestroy(void *exec) {
     f.n_execs--;
     return end(disown(exec));
 }
+/* Only a chain can be run in this order: `after` is the last kernel. */
+static bool follows(struct graph *g, void *const *after, size_t n_after) {
+    g->n_linked += (int)n_after;
+    return n_after == 0 || (n_after == 1 && *after == g->last);
+}
 EXPORT int cuGraphAddKernelNode_v2(void **node, void *graph, void *const *after, size_t n_after,
                                    const struct node_params *p) {
     BEGIN("cuGraphAddKernelNode", true);
     struct graph *g = graph;
-    /* Only a chain can be run in this order. */
-    if (g->n == MAX_NODES || n_after > 1 || (n_after && *after != &g->node[g->n - 1]))
-        return end(INVALID);
-    g->n_linked += (int)n_after;
+    struct item i;
+    if (!follows(g, after, n_after)) return end(INVALID);
+    const int rc = describe(p, &i);
     *node = &g->node[g->n];
-    return end(describe(p, &g->node[g->n++]));
+    return end(rc ? rc : add_item(g, i));
 }
+EXPORT int cuGraphAddEventRecordNode(void **node, void *graph, void *const *after, size_t n_after,
+                                     void *event) {
+    BEGIN("cuGraphAddEventRecordNode", true);
+    struct graph *g = graph;
+    if (n_after != 1 || !follows(g, after, n_after)) return end(INVALID);
+    *node = &g->node[g->n];
+    return end(add_item(g, (struct item){.kind = RECORD, .event = event}));
+}
+
+/* ---- capturing ---- */
+
+EXPORT int cuStreamBeginCapture_v2(void *stream, int mode) {
+    BEGIN("cuStreamBeginCapture", true);
+    struct stream *s = stream;
+    if (mode != 1 || s->captures || !(s->captures = graph_new())) return end(INVALID);
+    s->captures->captured = true;
+    f.n_captured++;
+    return end(0);
+}
+EXPORT int cuStreamEndCapture(void *stream, void **graph) {
+    struct stream *s = stream;
+    *graph = s->captures;
+    s->captures = NULL;
+    pthread_mutex_lock(&f.mu);
+    const int rc = begin_held("cuStreamEndCapture");
+    if (rc && *graph) disown(*graph);
+    if (rc) *graph = NULL;
+    return end(rc);
+}
+EXPORT int cuStreamIsCapturing(void *stream, int *status) {
+    *status = ((struct stream *)stream)->captures != NULL;
+    return 0;
+}
+EXPORT int cuGraphGetNodes(void *graph, void **nodes, size_t *n) {
+    BEGIN("cuGraphGetNodes", true);
+    struct graph *g = graph;
+    for (int i = 0; nodes && i < g->n && i < (int)*n; i++) nodes[i] = &g->node[i];
+    *n = (size_t)g->n;
+    return end(0);
+}
+EXPORT int cuGraphNodeGetType(void *node, int *type) {
+    BEGIN("cuGraphNodeGetType", true);
+    const struct item *i = node;
+    *type = i->kind == KERNEL ? 0 : i->kind == HOST ? 3 : i->kind == WAIT ? 6 : 7;
+    return end(0);
+}
+EXPORT int cuGraphKernelNodeGetParams_v2(void *node, struct node_params *out) {
+    BEGIN("cuGraphKernelNodeGetParams", true);
+    struct item *i = node;
+    for (int k = 0; k < 8; k++) i->pointers[k] = &i->params[k];
+    *out = (struct node_params){.function = (void *)i->function, .params = i->pointers};
+    memcpy(out->geometry, i->geometry, sizeof out->geometry);
+    return end(0);
+}
+EXPORT int cuGraphKernelNodeCopyAttributes(void *to, void *from) {
+    BEGIN("cuGraphKernelNodeCopyAttributes", true);
+    const struct item *a = to, *b = from;
+    return end(a->kind == KERNEL && a->function == b->function ? 0 : INVALID);
+}
+EXPORT int cuGraphEventRecordNodeGetEvent(void *node, void **event) {
+    BEGIN("cuGraphEventRecordNodeGetEvent", true);
+    *event = ((struct item *)node)->event;
+    return end(0);
+}
+
 /* An edge behind which a kernel may start early, and waits itself. */
 struct edge {
     unsigned char from_port, to_port, type, reserved[5];
@@ -671,7 +780,7 @@ EXPORT int cuGraphAddDependencies_v2(void *graph, void *const *from, void *const
                                      const struct edge *edges, size_t n) {
     BEGIN("cuGraphAddDependencies", true);
     struct graph *g = graph;
-    struct item *last = &g->node[g->n - 1];
+    struct item *last = g->last;
     if (n != 1 || edges->from_port != 1 || edges->to_port || edges->type != 1 || *to != last ||
         *from != last - 1)
         return end(INVALID);
@@ -698,7 +807,11 @@ EXPORT int cuGraphExecKernelNodeSetParams_v2(void *exec, void *node, const struc
 EXPORT int cuGraphLaunch(void *exec, void *s) {
     BEGIN("cuGraphLaunch", true);
     struct graph *g = exec;
-    for (int i = 0; i < g->n; i++) queue(s, g->node[i]);
+    for (int k = 0; k < g->n; k++) {
+        struct item i = g->node[k];
+        if (i.kind == RECORD) i.number = ++i.event->recorded;
+        queue(s, i);
+    }
     f.n_graphs++;
     return end(0);
 }
@@ -743,7 +856,8 @@ EXPORT size_t fake_used(void) {
     return n;
 }
 /* The number of: 0 kernels run, 1 host functions called, 2 live streams, 3 graphs launched, 4 edges
- * behind which a kernel may start early, 5 nodes changed, 6 graphs made less those destroyed. */
+ * behind which a kernel may start early, 5 nodes changed, 6 graphs made less those destroyed,
+ * 7 graphs that were captured less those destroyed. */
 EXPORT uint64_t fake_number(int which) {
     pthread_mutex_lock(&f.mu);
     uint64_t n = which == 0   ? f.n_launches
@@ -752,7 +866,8 @@ EXPORT uint64_t fake_number(int which) {
                  : which == 3 ? f.n_graphs
                  : which == 4 ? f.n_early
                  : which == 5 ? f.n_changed
-                              : f.n_execs;
+                 : which == 6 ? f.n_execs
+                              : f.n_captured;
     pthread_mutex_unlock(&f.mu);
     return n;
 }
