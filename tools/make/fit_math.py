@@ -26,8 +26,8 @@ FITS = [
     ("sin_over_r", "r * r, sin(r) / r on [0, pi / 2]", even(sin), mpf(0), (pi / 2) ** 2, 6),
     ("atan_over_x", "x * x, atan(x) / x on [0, 1]", even(atan), mpf(0), mpf(1), 11),
     ("asin_over_x", "x * x, asin(x) / x on [0, 1/2]", even(asin), mpf(0), mpf(1) / 4, 7),
-    ("expm1_over_r_fine", "r, the same for powers", ratio(expm1), -HALF_LN2, HALF_LN2, 8),
-    ("log1p_over_f_fine", "f, the same for powers", ratio(log1p), sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1, 15),
+    ("pow_log2_over_r", "r, log2(1 + r) / r on [-1/32, 1/16]", ratio(lambda r: log(1 + r, 2), 1 / log(2)), mpf(-1) / 32, mpf(1) / 16, 7),
+    ("pow_exp2", "r, (2^r - 1) / r on [-1/2, 1/2], whose 1 comes first there", ratio(lambda r: mpf(2) ** r - 1, log(2)), mpf(-1) / 2, mpf(1) / 2, 8),
 ]
 
 for name, text, f, a, b, n in FITS:
@@ -54,6 +54,20 @@ def beyond(f, first, at_0):
     """(f(x) / x - first) / x^2 of an odd f, as a function of x * x."""
     return lambda t: (f(sqrt(t)) / sqrt(t) - first) / t if t > mpf(10) ** -12 else mpf(at_0)
 
+
+def place(i):
+    """The i-th number of kl_pow_inverse: of the float32 near the inverse of the middle, the one whose logarithm is closest to a float32."""
+    if i in (0, 15):
+        return 1.0, 0.0
+    lo, width = (1 + i / 16, 1 / 16) if i < 8 else (1 / 2 + i / 32, 1 / 32)
+    middle = f32_bits(1 / (lo + width / 2))
+    near = (bits_f32(middle + k) for k in range(-90000, 90001))
+    inverse = min(near, key=lambda v: abs(-log(v, 2) - mpf(single(-log(v, 2)))))
+    return float(inverse), single(-log(inverse, 2))
+
+
+for name, column in zip(("kl_pow_inverse", "kl_pow_log2"), zip(*map(place, range(16)))):
+    print(f"{name}[16] = {{{', '.join('%.9gf' % v for v in column)}}};")
 
 # Half of a turn's quarter and a little, since quarters are counted in float32.
 EIGHTH = (pi / 4 + mpf(2) ** -10) ** 2

@@ -58,16 +58,6 @@ static const float kl_asin_rest[] = {0.166667521f, 0.0749530941f, 0.0454691499f,
                                      -0.0311489366f, 0.0108996965f,  -0.00179040583f},
                    kl_tan_rest[] = {0.333333492f,  0.133326724f,    0.0540594533f, 0.0212826859f,
                                     0.0108380364f, 8.33012455e-05f, 0.00438070623f};
-/* In r, (exp(r) - 1) / r for powers; relative error 2^-37.5. */
-static const double kl_expm1_over_r_fine[] = {
-    0.999999999995509,    0.4999999999995511,    0.16666666786308587,    0.04166666678626573,
-    0.008333283538708528, 0.0013888839110572009, 0.00019907569310848288, 2.4867870179687727e-05};
-/* In f, log(1 + f) / f for powers; relative error 2^-40.9. */
-static const double kl_log1p_over_f_fine[] = {
-    1.0000000000002172,  -0.49999999998512556, 0.3333333331141725,  -0.2500000043312815,
-    0.20000003805512753, -0.16666632233794296, 0.1428545826094488,  -0.12501075399501757,
-    0.11119413052789981, -0.09987366169121653, 0.08954162789286713, -0.08317435210903283,
-    0.08750405232693213, -0.08467876411458124, 0.04272800730435181};
 
 /* Calls `runs` for all n elements. A partial last run is computed in copies: the two loops that
  * gcc would make for the tail would double the code. */
@@ -335,34 +325,7 @@ static inline float kl_atanh_f32(float x) {
     return copysignf(y, x);
 }
 
-/* ---- powers ---- */
-/* |x|^y for x and y that are finite and x that is not 0. The result is right as long as |y log2 x|
- * is at most about 1000 times the value that overflows. */
-KL_INLINE float kl_pow_ordinary_f32(float x, float y) {
-    struct kl_log_parts p = kl_log_split((double)fabsf(x));
-    double log2x = __builtin_fma(p.f * KL_POLYNOMIAL(kl_log1p_over_f_fine, p.f), KL_LOG2_E, p.n);
-    double e = (double)y * log2x;
-    e = e < -160 ? -160 : e > 160 ? 160 : e;
-    double t = e + (KL_TO_INTEGER + 1023), n = t - (KL_TO_INTEGER + 1023), r = (e - n) * KL_LN2;
-    double m = r * KL_POLYNOMIAL(kl_expm1_over_r_fine, r), s = kl_bits_f64(kl_f64_bits(t) << 52);
-    return (float)__builtin_fma(m, s, s);
-}
-KL_INLINE float kl_pow_f32(float x, float y) {
-    double ax = (double)fabsf(x);
-    float z = kl_pow_ordinary_f32(x, y);
-    /* Whether y is an integer, and an odd one. In double, y / 2 is exact for every float32 y; from
-     * 2^24 on all y are even. */
-    double half = (double)y * 0.5;
-    int whole = floorf(y) == y, odd = whole && floor(half) != half && fabsf(y) < 0x1p24f;
-    float grows = y > 0 ? INFINITY : 0.0f, shrinks = y > 0 ? 0.0f : INFINITY;
-    z = ax == 0 ? shrinks : ax == (double)INFINITY ? grows : z;
-    z = fabsf(y) == INFINITY ? (ax == 1 ? 1 : (ax > 1) == (y > 0) ? INFINITY : 0.0f) : z;
-    z = odd ? copysignf(z, x) : z;
-    z = x < 0 && x > -INFINITY && !whole ? NAN : z;
-    z = x != x ? x : y != y ? y : z;
-    return y == 0 || x == 1 ? 1 : z;
-}
-
+/* ---- roots ---- */
 /* 1 / cbrt(a), a positive and normal, within 2^-50. A third of the exponent bits, from a constant
  * that corrects the bias, gives 5 bits; each step multiplies their number by four, and nothing is
  * divided. */

@@ -319,10 +319,10 @@ KL_INLINE double kl_pow_ordinary_f64(double x, double y) {
     double half = (n * 0.5 + KL_TO_INTEGER) - KL_TO_INTEGER;
     return (one + (((1 - one) + r) + more)) * kl_power_of_2(half) * kl_power_of_2(n - half);
 }
-KL_INLINE double kl_pow_f64(double x, double y) {
+/* x^y, where z is |x|^y if that is not special. */
+KL_INLINE double kl_pow_ends_f64(double x, double y, double z) {
     const double infinite = (double)INFINITY, ax = fabs(x), half = y * 0.5;
     const bool whole = floor(y) == y, odd = whole & (floor(half) != half);
-    double z = kl_pow_ordinary_f64(x, y);
     double grows = y > 0 ? infinite : 0, shrinks = y > 0 ? 0 : infinite;
     z = ax == 0 ? shrinks : ax == infinite ? grows : z;
     z = fabs(y) == infinite ? (ax == 1 ? 1 : (ax > 1) == (y > 0) ? infinite : 0) : z;

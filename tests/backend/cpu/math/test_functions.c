@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "backend/cpu/math/erfinv.h"
+#include "backend/cpu/math/power.h"
 #include "backend/cpu/elementwise/map.h"
 #include "base/thread.h"
 #include "ulp.h"
