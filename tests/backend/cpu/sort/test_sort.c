@@ -136,7 +136,7 @@ static uint32_t middle(const uint32_t *of) {
 /* Elements of which the pivots (sort/sort_quick_avx512.h) split off a few each time, until the
  * kernel falls back to another method. `left` elements or fewer are sorted without pivots. */
 static void make_bad(uint32_t *x, int n, int left) {
-    enum { MOST = 512, NINE = 256 }; /* of more elements than NINE nine are looked at */
+    enum { MOST = 1024, NINE = 256 }; /* of more elements than NINE nine are looked at */
     uint32_t known = 0, levels = 0;
     int ids[MOST];
     const int all = n;
@@ -171,13 +171,13 @@ static void make_bad(uint32_t *x, int n, int left) {
 }
 
 static void bad_pivots(void **state) {
-    enum { N = 512 };
+    enum { N = 1024 };
     uint32_t x[N];
     uint64_t wide[N];
-    make_bad(x, N, 128);
+    make_bad(x, N, 256);
     for (int i = 0; i < N; i++) wide[i] = (uint64_t)x[i] << 33 | (uint64_t)x[i] << 3;
     check(KL_U64, N_MANNERS, N, wide, true);
-    make_bad(x, N, 256);
+    make_bad(x, N, 512);
     check(KL_U32, N_MANNERS, N, x, true);
     /* The same elements as one bucket of many more elements: in the same order, and not among the
      * elements that are sampled to choose the buckets. */
@@ -190,8 +190,9 @@ static void bad_pivots(void **state) {
 }
 
 static void each_method(void **state) {
-    static const int64_t sizes[] = {1,    2,    127,  128,  129,   255,   256,   257,   511,   513,
-                                    2047, 2048, 2049, 9999, 32767, 32768, 32769, 49153, 100003};
+    static const int64_t sizes[] = {1,    2,    127,  128,   129,   193,   255,   256,
+                                    257,  384,  385,  400,   511,   512,   513,   2047,
+                                    2048, 2049, 9999, 32767, 32768, 32769, 49153, 100003};
     char *x = malloc(100003 * 8);
     for (int v = 0; v < kl_cpu_n_variants(); v++) {
         kl_cpu_use_variant(v);
