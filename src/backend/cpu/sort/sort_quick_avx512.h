@@ -73,16 +73,16 @@ enum {
 #define KL_QUICK_TARGET
 /* defines kl_quick_step_32, kl_quick_order_32, kl_quick_merge_32, kl_quick_sort_lanes_32,
  * kl_quick_join_32, kl_quick_lanes_32, kl_quick_in_vectors_32, kl_quick_columns_32,
- * kl_quick_block_32, kl_quick_bitonic_32, kl_quick_two_32, kl_quick_few_32, kl_quick_middle_32,
- * kl_quick_pivot_32, kl_quick_part_32, kl_quick_sort_32, kl_quick_select_32 */
+ * kl_quick_rows_32, kl_quick_block_32, kl_quick_bitonic_32, kl_quick_two_32, kl_quick_few_32,
+ * kl_quick_middle_32, kl_quick_pivot_32, kl_quick_part_32, kl_quick_sort_32, kl_quick_select_32 */
 #include "backend/cpu/sort/sort_quick_avx512.inc"
 #define BITS 64
 #define LANES 8
 #define KL_QUICK_TARGET
 /* defines kl_quick_step_64, kl_quick_order_64, kl_quick_merge_64, kl_quick_sort_lanes_64,
  * kl_quick_join_64, kl_quick_lanes_64, kl_quick_in_vectors_64, kl_quick_columns_64,
- * kl_quick_block_64, kl_quick_bitonic_64, kl_quick_two_64, kl_quick_few_64, kl_quick_middle_64,
- * kl_quick_pivot_64, kl_quick_part_64, kl_quick_sort_64, kl_quick_select_64 */
+ * kl_quick_rows_64, kl_quick_block_64, kl_quick_bitonic_64, kl_quick_two_64, kl_quick_few_64,
+ * kl_quick_middle_64, kl_quick_pivot_64, kl_quick_part_64, kl_quick_sort_64, kl_quick_select_64 */
 #include "backend/cpu/sort/sort_quick_avx512.inc"
 
 /* Whether the processor packs lanes of 16 bits. */
