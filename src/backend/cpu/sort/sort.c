@@ -19,6 +19,7 @@ struct job {
     int64_t length, rows, group;
     enum kl_sort_kind kind;
     bool alone;                /* keys are sorted without their places */
+    bool dense;                /* and rows are contiguous and short, so that no cursor is needed */
     size_t bytes;              /* the size of an element that is sorted */
     int dims[KL_LONG_AXES], n; /* the axes other than the sorted one */
     int64_t in_strides[KL_LONG_AXES], out_strides[KL_LONG_AXES];
@@ -47,6 +48,22 @@ static void write_row(const struct row *r, struct kl_cursor *c) {
                    &out->strides[r->j->axis]);
 }
 
+/* Whether a -0.0 or a NaN is among n elements. */
+static bool has_special(enum kl_dtype type, const void *x, int64_t n) {
+    int special = 0;
+    if (type == KL_F32) {
+        const float *v = x;
+        KL_EACH(k, n) special |= (v[k] != v[k]) | (kl_f32_bits(v[k]) == UINT32_C(1) << 31);
+    } else if (type == KL_F64) {
+        const double *v = x;
+        KL_EACH(k, n) special |= (v[k] != v[k]) | (kl_f64_bits(v[k]) == UINT64_C(1) << 63);
+    } else if (kl_compute_dtype(type) != type) {
+        const uint16_t *v = x, nan = (uint16_t)kl_infinity(type);
+        KL_EACH(k, n) special |= ((v[k] & 0x7fff) > nan) | (v[k] == 0x8000);
+    }
+    return special;
+}
+
 /* Makes the keys of elements [i * KL_CHUNK, (i + 1) * KL_CHUNK) of a row. */
 static void get_keys(void *arg, int64_t i) {
     struct row *r = arg;
@@ -72,16 +89,7 @@ static void get_keys(void *arg, int64_t i) {
             for (int64_t k = 0; k < n; k++)
                 to[k] = (struct kl_long_key){key[k], (uint64_t)(at + k)};
         }
-        if (j->type == KL_F32) {
-            const float *v = x;
-            KL_EACH(k, n) special |= (v[k] != v[k]) | (kl_f32_bits(v[k]) == UINT32_C(1) << 31);
-        } else if (j->type == KL_F64) {
-            const double *v = x;
-            KL_EACH(k, n) special |= (v[k] != v[k]) | (kl_f64_bits(v[k]) == UINT64_C(1) << 63);
-        } else if (kl_compute_dtype(j->type) != j->type) {
-            const uint16_t *v = x, nan = (uint16_t)kl_infinity(j->type);
-            KL_EACH(k, n) special |= ((v[k] & 0x7fff) > nan) | (v[k] == 0x8000);
-        }
+        special |= has_special(j->type, x, n);
     }
     if (special) atomic_store_explicit(&r->special, true, memory_order_relaxed);
 }
@@ -169,13 +177,9 @@ static void put_places(void *arg, int64_t i) {
 }
 
 /* Fetches the row after this one, and the lines of this row's results, while keys are sorted: the
- * processor begins a row too late by itself. Longer rows would not stay in the caches. */
+ * processor begins a row too late by itself. */
 static void fetch_ahead(const struct row *r) {
-    enum { MOST = 1 << 14 };
-    const struct kl_arg *in = r->j->l->in, *out = r->j->l->out;
-    const int axis = r->j->axis;
-    const int64_t bytes = r->j->length * (int64_t)kl_dtype_size(in->dtype);
-    if (bytes > MOST || in->strides[axis] != 1 || out->strides[axis] != 1) return;
+    const int64_t bytes = r->j->length * (int64_t)kl_dtype_size(r->j->type);
     for (int64_t at = 0; at < bytes; at += KL_LINE) {
         /* As integers: the next row may lie beyond the array. */
         __builtin_prefetch((const void *)((uintptr_t)r->in + (size_t)(bytes + at)), 0, 2);
@@ -193,11 +197,19 @@ static void sort_row(struct job *j, int64_t row, char *keys, char *room, char *t
     kl_offsets(j->n, j->dims, j->out_strides, row, 1, &out_offset);
     r.in = (char *)in->data + in_offset * item;
     r.out = (char *)out->data + out_offset * out_item;
-    kl_run_tasks(&j->within, chunks, get_keys, &r);
-    if (j->alone) fetch_ahead(&r);
+    if (j->dense) {
+        kl_sort_keys_narrow(j->type, r.in, j->length, keys);
+        atomic_init(&r.special, has_special(j->type, r.in, j->length));
+        fetch_ahead(&r);
+    } else {
+        kl_run_tasks(&j->within, chunks, get_keys, &r);
+    }
     r.sorted = kl_sort_by_key(j->kind, keys, room, tables, j->length, &j->within);
     if (j->alone) {
-        kl_run_tasks(&j->within, chunks, put_values, &r);
+        if (j->dense)
+            kl_sort_values(j->type, r.sorted, j->length, r.out);
+        else
+            kl_run_tasks(&j->within, chunks, put_values, &r);
         if (atomic_load(&r.special)) put_special(j, &r, r.sorted);
     } else {
         kl_run_tasks(&j->within, chunks, put_places, &r);
@@ -219,7 +231,7 @@ static void sort_chunk(void *arg, int64_t i) {
 }
 
 int kl_cpu_sort(struct kl_launch *l) {
-    enum { FEW = 8, LONG = 1 << 16 };
+    enum { FEW = 8, LONG = 1 << 16, DENSE = 1 << 14 /* bytes; more would not stay in a cache */ };
     struct job j = {.l = l, .axis = ((const struct kl_axis_params *)l->params)->axis};
     const struct kl_arg *in = l->in;
     if (in->size == 0) return KL_OK;
@@ -233,6 +245,8 @@ int kl_cpu_sort(struct kl_launch *l) {
         j.kind = wide ? KL_SORT_U64 : bytes == 4 ? KL_SORT_U32 : KL_SORT_U16;
     else
         j.kind = wide ? KL_SORT_LONG : KL_SORT_PLACED;
+    j.dense = j.alone && in->strides[j.axis] == 1 && l->out->strides[j.axis] == 1 &&
+              j.length * (int64_t)kl_dtype_size(j.type) <= DENSE;
     j.bytes = j.alone ? (size_t)bytes : wide ? sizeof(struct kl_long_key) : 8;
     for (int i = 0; i < in->ndim; i++) {
         if (i == j.axis || in->dims[i] == 1 || j.n == KL_LONG_AXES) continue;
