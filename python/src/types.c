@@ -78,6 +78,36 @@ static int kind_of(PyObject *o, mlx_device_type *out) { /* 1: o is no DeviceType
     Py_DECREF(value);
     return 0;
 }
+/* The index that a DeviceType stands for. Of several GPUs it is the one of this process, as the
+ * default stream of the GPU is: with launchers of several processes each has another. */
+static int index_of_kind(mlx_device_type kind, int *index) {
+    mlx_device d;
+    mlx_device_type type;
+    int n;
+    *index = 0;
+    if (kind == MLX_CPU || mlx_device_count(&n, kind) || n < 2) return 0;
+    d = mlx_device_new();
+    int rc = mlx_get_default_device(&d) || mlx_device_get_type(&type, d);
+    if (!rc && type != MLX_GPU) {
+        mlx_stream s = mlx_default_gpu_stream_new();
+        rc = !s.ctx || mlx_stream_get_device(&d, s);
+        mlx_stream_free(s);
+    }
+    if (!rc) rc = mlx_device_get_index(index, d);
+    mlx_device_free(d);
+    return rc;
+}
+/* Whether a device is what a DeviceType stands for; loads no driver to know that. */
+static bool is_of_kind(const struct kp_device *a, mlx_device_type kind) {
+    mlx_device d = mlx_device_new();
+    mlx_device_type type;
+    int index = 0;
+    if (mlx_get_default_device(&d) || mlx_device_get_type(&type, d) || type != kind ||
+        mlx_device_get_index(&index, d))
+        index = 0;
+    mlx_device_free(d);
+    return a->type == kind && (!a->index || a->index == index);
+}
 static PyObject *make_device(mlx_device_type type, int index) {
     struct kp_device *d = (struct kp_device *)PyType_GenericAlloc(kp_device_type, 0);
     if (!d) return NULL;
@@ -111,7 +141,7 @@ static PyObject *device_compare(PyObject *x, PyObject *y, int op) {
     if (Py_TYPE(y) == kp_device_type)
         same = a->type == b->type && a->index == b->index;
     else if (!kind_of(y, &kind))
-        same = a->type == kind && !a->index;
+        same = is_of_kind(a, kind);
     return PyBool_FromLong(same == (op == Py_EQ));
 }
 static Py_hash_t device_hash(PyObject *o) {
@@ -285,7 +315,9 @@ int kp_stream(mlx_stream *out, PyObject *o) {
         *out = *mine;
         return 0;
     } else if (!kind_of(o, &kind)) {
-        if (stream_of_device(&of_device, kind, 0)) return -1;
+        int index;
+        if (kp_check(index_of_kind(kind, &index)) || stream_of_device(&of_device, kind, index))
+            return -1;
     } else {
         PyErr_Format(PyExc_TypeError,
                      "a stream is a Stream, a Device, a DeviceType or None, not %R", o);
@@ -304,6 +336,8 @@ static int device_of(PyObject *o, mlx_device *out) {
         index = ((struct kp_device *)o)->index;
     } else if (kind_of(o, &kind)) {
         PyErr_Format(PyExc_TypeError, "a device is a Device or a DeviceType, not %R", o);
+        return -1;
+    } else if (kp_check(index_of_kind(kind, &index))) {
         return -1;
     }
     *out = mlx_device_new_type(kind, index);

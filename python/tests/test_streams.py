@@ -183,11 +183,12 @@ def fakes(tmp_path_factory):
     return folder
 
 
-def in_process(source, folder, gpu=None, driver=None):
+def in_process(source, folder, gpu=None, driver=None, more=None):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("KEEL_", "FAKE_"))}
     env |= {"KEEL_CUDA_DRIVER": str(driver or folder / "lib64" / "libcuda.so"), "KEEL_CUDA_PATH": str(folder)}
     if gpu is not None:
         env["KEEL_GPU"] = gpu
+    env |= more or {}
     done = subprocess.run([sys.executable, "-c", "import keel.core as mx\n" + source], capture_output=True, text=True, timeout=60, env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -206,6 +207,24 @@ def test_a_gpu_of_cuda_is_the_default_device(fakes, gpu, driver, kind):
     assert in_process(source, fakes, gpu, driver) == f"Device({kind}, 0)"
     if kind == "cpu":  # and what is computed without naming a device is computed there
         assert in_process("print((mx.arange(3) + 1).tolist())", fakes, gpu, driver) == "[1, 2, 3]"
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_the_gpu_of_a_launchers_process_is_its_own(fakes, rank):
+    """Also before processes meet: mlx-lm makes a stream when it is imported."""
+    more = {"OMPI_COMM_WORLD_LOCAL_RANK": str(rank), "FAKE_CUDA_DEVICES": "2"}
+    own = f"Device(gpu, {rank % 2})"
+    for source in (
+        "print(mx.new_stream(mx.gpu).device)",
+        "print(mx.default_stream(mx.gpu).device)",
+        "print(mx.new_stream(mx.default_device()).device)",
+        "mx.set_default_device(mx.gpu)\nprint(mx.default_device())",
+        "assert mx.default_device() == mx.gpu and mx.default_device() != mx.cpu\nprint(mx.default_device())",
+        "mx.set_default_device(mx.cpu)\nprint(mx.default_stream(mx.gpu).device)",
+    ):
+        assert in_process(source, fakes, more=more) == own
+    named = "mx.set_default_device(mx.Device(mx.gpu, 1))\nassert mx.Device(mx.gpu, 1) == mx.gpu\nprint(mx.new_stream(mx.gpu).device)"
+    assert in_process(named, fakes, more=more) == "Device(gpu, 1)"
 
 
 def test_who_names_a_device_loads_no_driver(fakes):

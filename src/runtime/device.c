@@ -313,6 +313,14 @@ static int own_gpu(void) {
     return dev.n_gpus ? n % dev.n_gpus : 0;
 }
 
+int kl_device_own_gpu(void) {
+    enum kl_device_type type;
+    int index;
+    kl_device_default(&type, &index);
+    if (type == KL_GPU) return index;
+    return kl_device_count(KL_GPU) ? own_gpu() : 0;
+}
+
 int kl_device_set_default(enum kl_device_type type, int index, struct kl_error **err) {
     /* "The GPU" is GPU 0 in every process: which of several is meant is not said. */
     const bool tells = type != KL_GPU || index > 0;

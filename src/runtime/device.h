@@ -21,6 +21,9 @@ int kl_device_set_default(enum kl_device_type type, int index, struct kl_error *
  * process's is the GPU of its number, modulo how many there are. Until this is called the number is
  * the one that the launcher's variables say. */
 void kl_device_prefer(int rank_on_host);
+/* "The GPU", where no index says which: the default device if that is one, else the one that
+ * kl_device_choose would take. */
+int kl_device_own_gpu(void);
 /* Whether the driver of this name, such as "cuda", has devices and KEEL_GPU allows them. This loads
  * no other driver. */
 bool kl_device_driver_is_there(const char *name);

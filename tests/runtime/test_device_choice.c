@@ -175,11 +175,13 @@ static void test_gpu_of_launcher(void **state) {
             for (size_t k = 0; k < sizeof all / sizeof *all; k++) unsetenv(all[k]);
             set(cases[i].variable, cases[i].value);
             set("NCCL_HOST_IP", cases[i].host);
+            CHECK(cases[i].sets > 0 || kl_device_own_gpu() == cases[i].index);
             CHECK(kl_device_choose(&gpu, NULL) == KL_OK && gpu);
             if (cases[i].sets >= 0)
                 CHECK(kl_device_set_default(KL_GPU, cases[i].sets, NULL) == KL_OK);
             kl_device_default(&type, &index);
             CHECK(type == KL_GPU && index == cases[i].index);
+            CHECK(kl_device_own_gpu() == index);
             fflush(stdout);
             _exit(bad);
         }

@@ -3,6 +3,7 @@
 
 #include "api/handles/device_box.h"
 #include "base/alloc.h"
+#include "runtime/device.h"
 
 /* Assigns `made` (taken) and ends the call. */
 static int end_stream(struct kl_call *c, mlx_stream *res, struct kl_stream *made) {
@@ -99,7 +100,7 @@ int mlx_set_default_stream(mlx_stream stream) {
 static mlx_stream default_of(const char *func, enum kl_device_type type) {
     struct kl_call c = {.func = func};
     struct kl_stream *s = NULL;
-    kl_stream_default(&s, type, 0, &c.err);
+    kl_stream_default(&s, type, type == KL_GPU ? kl_device_own_gpu() : 0, &c.err);
     return (mlx_stream){kl_call_end_new_stream(&c, s)};
 }
 
