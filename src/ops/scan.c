@@ -13,7 +13,7 @@
 
 static int scan(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int axis, bool reverse,
                 bool inclusive, struct kl_stream *s, struct kl_error **err) {
-    struct kl_array *typed;
+    struct kl_array *typed, *rows;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
     KL_TRY(kl_check_stream(s, err));
@@ -25,12 +25,15 @@ static int scan(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int
         KL_TRY(kl_cast_to(&typed, a, dtype, s, err));
     else
         typed = kl_array_retain(a);
-    int rc = kl_array_op1(
+    int rc = kl_in_rows(&rows, typed, true, s, err);
+    kl_array_release(typed);
+    if (rc) return rc;
+    rc = kl_array_op1(
         out,
         &(struct kl_operation){
-            .op = op, .stream = s, .params = &p, .params_bytes = sizeof p, .in = &typed, .n_in = 1},
+            .op = op, .stream = s, .params = &p, .params_bytes = sizeof p, .in = &rows, .n_in = 1},
         dtype, a->t.ndim, a->t.dims, err);
-    kl_array_release(typed);
+    kl_array_release(rows);
     if (rc == KL_OK && (op == KL_OP_CUMMAX || op == KL_OP_CUMMIN) && inclusive && a->has_range)
         kl_array_set_range(*out, a->lo, a->hi);
     return rc;

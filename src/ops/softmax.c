@@ -30,7 +30,7 @@ int kl_softmax_axes(struct kl_array **out, struct kl_array *a, const int *axes, 
                     bool precise, struct kl_stream *s, struct kl_error **err) {
     KL_DEFER(SOFTMAX, a, axes, axes_num, precise);
     int at[KL_MAX_NDIM], perm[KL_MAX_NDIM], back[KL_MAX_NDIM];
-    struct kl_array *typed, *permuted, *soft;
+    struct kl_array *typed, *moved, *permuted, *soft;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axes(at, axes, axes_num, a->t.ndim, err));
     KL_TRY(kl_check_stream(s, err));
@@ -44,8 +44,11 @@ int kl_softmax_axes(struct kl_array **out, struct kl_array *a, const int *axes, 
         for (int i = 0; i < a->t.ndim; i++) perm[i] = back[i] = i;
     }
     KL_TRY(kl_cast_to(&typed, a, dtype, s, err));
-    int rc = kl_permute(&permuted, typed, perm, err);
+    int rc = kl_permute(&moved, typed, perm, err);
     kl_array_release(typed);
+    if (rc) return rc;
+    rc = kl_in_rows(&permuted, moved, false, s, err);
+    kl_array_release(moved);
     if (rc) return rc;
     rc = kl_array_op1(&soft,
                       &(struct kl_operation){.op = KL_OP_SOFTMAX,

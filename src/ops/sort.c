@@ -9,6 +9,44 @@
 #include "ops/build/vjp.h"
 #include "ops/build/vmap.h"
 
+/* Builds the operation, whose result has the size of a but along the axis, which is the first of
+ * its parameters. On a CPU other axes than the last one of large arrays are brought there, in a
+ * copy, and those of the result back: to gather each column by itself takes five times as long. */
+static int along(struct kl_array **out, enum kl_op_id op, struct kl_array *a, void *params,
+                 size_t params_bytes, enum kl_dtype dtype, int size, struct kl_stream *s,
+                 struct kl_error **err) {
+    enum { FROM = 1 << 14 };
+    struct kl_array *moved, *rows, *made;
+    const int axis = *(int *)params, last = a->t.ndim - 1;
+    const bool moves = axis < last && a->t.size >= FROM && kl_stream_device_type(s) == KL_CPU;
+    int perm[KL_MAX_NDIM];
+    for (int i = 0; i <= last; i++) perm[i] = moves && i == axis ? last : i;
+    if (moves) perm[last] = axis;
+    KL_TRY(kl_permute(&moved, a, perm, err));
+    int rc = kl_in_rows(&rows, moved, false, s, err);
+    kl_array_release(moved);
+    if (rc) return rc;
+    if (moves) *(int *)params = last;
+    struct kl_shape shape = kl_shape_of(rows);
+    shape.dims[*(int *)params] = size;
+    rc = kl_array_op1(&made,
+                      &(struct kl_operation){.op = op,
+                                             .stream = s,
+                                             .params = params,
+                                             .params_bytes = params_bytes,
+                                             .in = &rows,
+                                             .n_in = 1},
+                      dtype, shape.ndim, shape.dims, err);
+    kl_array_release(rows);
+    if (rc) return rc;
+    rc = kl_permute(&moved, made, perm, err); /* an exchange of two axes is its own inverse */
+    kl_array_release(made);
+    if (rc) return rc;
+    rc = kl_contiguous(out, moved, false, s, err);
+    kl_array_release(moved);
+    return rc;
+}
+
 static int sort_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int axis,
                      struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
@@ -16,11 +54,7 @@ static int sort_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a
     KL_TRY(kl_check_stream(s, err));
     struct kl_axis_params p = {axis};
     enum kl_dtype dtype = op == KL_OP_SORT ? a->t.dtype : KL_U32;
-    KL_TRY(kl_array_op1(
-        out,
-        &(struct kl_operation){
-            .op = op, .stream = s, .params = &p, .params_bytes = sizeof p, .in = &a, .n_in = 1},
-        dtype, a->t.ndim, a->t.dims, err));
+    KL_TRY(along(out, op, a, &p, sizeof p, dtype, a->t.dims[axis], s, err));
     if (op == KL_OP_ARGSORT && a->t.dims[axis] > 0)
         kl_array_set_range(*out, 0, a->t.dims[axis] - 1);
     return KL_OK;
@@ -67,11 +101,7 @@ static int partition(struct kl_array **out, enum kl_op_id op, struct kl_array *a
         return kl_fail(err, KL_EARG, "kth is %d, and axis %d has %d elements", kth, axis, n);
     struct kl_partition_params p = {axis, kth < 0 ? kth + n : kth};
     enum kl_dtype dtype = op == KL_OP_PARTITION ? a->t.dtype : KL_U32;
-    KL_TRY(kl_array_op1(
-        out,
-        &(struct kl_operation){
-            .op = op, .stream = s, .params = &p, .params_bytes = sizeof p, .in = &a, .n_in = 1},
-        dtype, a->t.ndim, a->t.dims, err));
+    KL_TRY(along(out, op, a, &p, sizeof p, dtype, n, s, err));
     if (op == KL_OP_ARGPARTITION) kl_array_set_range(*out, 0, n - 1);
     return KL_OK;
 }
@@ -123,16 +153,7 @@ int kl_topk_axis(struct kl_array **out, struct kl_array *a, int k, int axis, str
                        "the %d largest of axis %d with size %d are asked for; 0 to %d are possible",
                        k, axis, n, n);
     struct kl_partition_params p = {axis, k};
-    struct kl_shape shape = kl_shape_of(a);
-    shape.dims[axis] = k;
-    return kl_array_op1(out,
-                        &(struct kl_operation){.op = KL_OP_TOPK,
-                                               .stream = s,
-                                               .params = &p,
-                                               .params_bytes = sizeof p,
-                                               .in = &a,
-                                               .n_in = 1},
-                        a->t.dtype, shape.ndim, shape.dims, err);
+    return along(out, KL_OP_TOPK, a, &p, sizeof p, (enum kl_dtype)a->t.dtype, k, s, err);
 }
 
 int kl_topk(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *s,

@@ -73,6 +73,22 @@ int kl_cast_to(struct kl_array **out, struct kl_array *a, enum kl_dtype dtype, s
     return KL_OK;
 }
 
+int kl_in_rows(struct kl_array **out, struct kl_array *a, bool whole, struct kl_stream *s,
+               struct kl_error **err) {
+    enum { FROM = 1 << 14 };
+    const struct kl_tensor *t = &a->t;
+    bool copies = t->size >= FROM && !(t->layout & KL_ROW_CONTIGUOUS) && kl_fills_memory(t) &&
+                  kl_stream_device_type(s) == KL_CPU;
+    if (copies && !whole) {
+        int last = t->ndim - 1;
+        while (last > 0 && t->dims[last] == 1) last--;
+        copies = t->strides[last] > 1;
+    }
+    if (copies) return kl_copy(out, a, s, err);
+    *out = kl_array_retain(a);
+    return KL_OK;
+}
+
 int kl_meet(struct kl_array **out, struct kl_array *const *in, const enum kl_dtype *dtypes, int n,
             struct kl_shape *shape, struct kl_stream *s, struct kl_error **err) {
     int rc = kl_broadcast_shape(shape, in, (size_t)n, err), done = 0;

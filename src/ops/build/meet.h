@@ -28,6 +28,12 @@ int kl_cast_to(struct kl_array **out, struct kl_array *a, enum kl_dtype dtype, s
 int kl_meet(struct kl_array **out, struct kl_array *const *in, const enum kl_dtype *dtypes, int n,
             struct kl_shape *shape, struct kl_stream *s, struct kl_error **err);
 void kl_release_all(struct kl_array *const *arrays, size_t n);
+/* For operations along an axis, on a CPU: a, or, where a is large and its elements lie in another
+ * order in memory than that of rows, a copy in that order, because a kernel that gathers each row
+ * by itself takes up to ten times as long. whole: also where only the rows lie in another order,
+ * and not the elements of a row. */
+int kl_in_rows(struct kl_array **out, struct kl_array *a, bool whole, struct kl_stream *s,
+               struct kl_error **err);
 /* Builds an operation without parameters. shape: that of the result; NULL: that of the first input.
  */
 int kl_map_op(struct kl_array **out, enum kl_op_id op, struct kl_array *const *in, int n_in,
