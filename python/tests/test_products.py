@@ -44,6 +44,9 @@ def test_norms_and_cross():
     for order in ("nuc", 2, -2):
         check(mx.linalg.norm(X, order, (0, 1)), np.linalg.norm(x, order, (0, 1)))
         check(mx.linalg.norm(X, order, (1, 0), keepdims=True), np.linalg.norm(x, order, (1, 0), keepdims=True))
+    for wrong in (mx.array(2), mx.array([1.0, 2.0])):
+        with pytest.raises(TypeError, match="ord is an array"):
+            mx.linalg.norm(mx.ones((3, 3)), wrong)
 
 
 def test_convolutions():

@@ -57,6 +57,8 @@ def norm(a, /, ord=None, axis=None, keepdims=False, *, stream=None):
     axes = None if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
     if ord is None:
         return _vector_norm(a, None, axes, keepdims, stream)
+    if isinstance(ord, _c.array):
+        raise TypeError("norm(): ord is an array, but must be a number, 'fro' or 'nuc'")
     if axes is None:
         axes = tuple(range(a.ndim))
     if isinstance(ord, str):
