@@ -44,20 +44,55 @@ int kl_reduced_drop(struct kl_array **out, struct kl_array *kept /* taken */,
     return rc;
 }
 
+/* The axes of a that are larger than 1, the one with the largest distance between elements first;
+ * how many there are. */
+static int by_distance(const struct kl_tensor *t, int *order) {
+    int n = 0;
+    for (int i = 0; i < t->ndim; i++) {
+        if (t->dims[i] == 1) continue;
+        int at = n++;
+        for (; at > 0 && t->strides[order[at - 1]] < t->strides[i]; at--) order[at] = order[at - 1];
+        order[at] = i;
+    }
+    return n;
+}
+
+/* a as a CPU's kernel takes it without gathering its elements one by one: copied in the order of
+ * rows where all axes are reduced, or where reduced and other axes take turns in memory more than
+ * twice. The copy gives the bits that a gives. */
+static int as_kernels_read(struct kl_array **out, struct kl_array *a, const struct kl_reduced *x,
+                           struct kl_stream *s, struct kl_error **err) {
+    enum { MOST_TURNS = 2 };
+    int order[KL_MAX_NDIM], turns = 0;
+    bool reduced[KL_MAX_NDIM] = {false};
+    const bool other = !(a->t.layout & KL_ROW_CONTIGUOUS) && a->t.layout & KL_DENSE;
+    const int n = other ? by_distance(&a->t, order) : 0;
+    for (int i = 0; i < x->n; i++) reduced[x->at[i]] = true;
+    for (int i = 1; i < n; i++) turns += reduced[order[i]] != reduced[order[i - 1]];
+    if (turns > MOST_TURNS || (n > 1 && x->n == a->t.ndim))
+        return kl_in_rows(out, a, false, s, err);
+    *out = kl_array_retain(a);
+    return KL_OK;
+}
+
 static int reduce(struct kl_array **out, enum kl_op_id op, struct kl_array *a, enum kl_dtype dtype,
                   const struct kl_reduced *x, struct kl_stream *s, struct kl_error **err) {
     struct kl_reduce_buf p;
+    struct kl_array *read;
     p.n_axes = x->n;
     for (int i = 0; i < x->n; i++) p.axes[i] = x->at[i];
     KL_TRY(kl_check_stream(s, err));
-    return kl_array_op1(out,
-                        &(struct kl_operation){.op = op,
-                                               .stream = s,
-                                               .params = &p,
-                                               .params_bytes = kl_reduce_params_bytes(&p),
-                                               .in = &a,
-                                               .n_in = 1},
-                        dtype, x->kept.ndim, x->kept.dims, err);
+    KL_TRY(as_kernels_read(&read, a, x, s, err));
+    int rc = kl_array_op1(out,
+                          &(struct kl_operation){.op = op,
+                                                 .stream = s,
+                                                 .params = &p,
+                                                 .params_bytes = kl_reduce_params_bytes(&p),
+                                                 .in = &read,
+                                                 .n_in = 1},
+                          dtype, x->kept.ndim, x->kept.dims, err);
+    kl_array_release(read);
+    return rc;
 }
 
 static enum kl_dtype sum_dtype(enum kl_dtype dtype) {

@@ -102,14 +102,17 @@ int kl_slice_update(struct kl_array **out, struct kl_array *src, struct kl_array
     KL_DEFER(SLICE_UPDATE, src, update, start, start_num, stop, stop_num, strides, strides_num);
     struct slice sl;
     struct kl_slice_buf p;
-    struct kl_array *typed, *in[2] = {src, NULL};
+    struct kl_array *typed, *rows, *in[2] = {src, NULL};
     KL_TRY(kl_check_array(src, "src", err));
     KL_TRY(kl_check_array(update, "update", err));
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(resolve(&sl, src, start, start_num, stop, stop_num, strides, strides_num, err));
     KL_TRY(kl_cast_to(&typed, update, src->t.dtype, s, err));
-    int rc = kl_broadcast_view(&in[1], typed, src->t.ndim, sl.dims, err);
+    int rc = kl_in_rows(&rows, typed, false, s, err);
     kl_array_release(typed);
+    if (rc) return rc;
+    rc = kl_broadcast_view(&in[1], rows, src->t.ndim, sl.dims, err);
+    kl_array_release(rows);
     if (rc) return rc;
     if (in[1]->t.size == 0) {
         *out = kl_array_retain(src);
@@ -173,8 +176,13 @@ int kl_concatenate_axis(struct kl_array **out, struct kl_array *const *arrays, s
     struct kl_axis_params p = {axis};
     int rc = kl_check_stream(s, err);
     size_t made = 0;
-    for (; !rc && made < n_arrays; made++)
-        if ((rc = kl_cast_to(&in[made], arrays[made], dtype, s, err))) break;
+    while (!rc && made < n_arrays) {
+        struct kl_array *typed;
+        if ((rc = kl_cast_to(&typed, arrays[made], dtype, s, err))) break;
+        rc = kl_in_rows(&in[made], typed, false, s, err);
+        made += !rc;
+        kl_array_release(typed);
+    }
     if (!rc)
         rc = kl_array_op1(out,
                           &(struct kl_operation){.op = KL_OP_CONCATENATE,

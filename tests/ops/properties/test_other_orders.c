@@ -150,6 +150,89 @@ static void results_are_rows(void **state) {
     kl_array_release(rows);
 }
 
+/* ---- what moves elements, and reductions of several axes ---- */
+
+static int joined(struct kl_array **out, struct kl_array *x, int axis, struct kl_error **err) {
+    return kl_concatenate_axis(out, (struct kl_array *[]){x, x}, 2, axis, cpu(), err);
+}
+static int sum_of_others(struct kl_array **out, struct kl_array *x, int axis,
+                         struct kl_error **err) {
+    const int axes[2] = {axis == 0, axis == 2 ? 1 : 2};
+    return kl_sum_axes(out, x, axes, 2, true, cpu(), err);
+}
+static int sum_of_all(struct kl_array **out, struct kl_array *x, int axis, struct kl_error **err) {
+    return kl_sum_axes(out, x, (const int[]){0, 1, 2}, 3, true, cpu(), err);
+}
+static int least(struct kl_array **out, struct kl_array *x, int axis, struct kl_error **err) {
+    return kl_min_axes(out, x, (const int[]){0, 1, 2}, 3, false, cpu(), err);
+}
+/* x in a larger array of ones, at the start of the axis. */
+static int put(struct kl_array **out, struct kl_array *x, int axis, struct kl_error **err) {
+    struct kl_array *one = scalar_of(KL_I32, 1), *ones;
+    int start[NDIM] = {0}, step[NDIM] = {1, 1, 1}, size[NDIM];
+    memcpy(size, x->t.dims, sizeof size);
+    size[axis] += 3;
+    int rc = kl_broadcast_to(&ones, one, size, NDIM, cpu(), err);
+    kl_array_release(one);
+    if (rc) return rc;
+    rc = kl_slice_update(out, ones, x, start, NDIM, x->t.dims, NDIM, step, NDIM, cpu(), err);
+    kl_array_release(ones);
+    return rc;
+}
+/* 7 is added to rows 3 and 5 of the first axis. */
+static int added(struct kl_array **out, struct kl_array *x, int axis, struct kl_error **err) {
+    struct kl_array *at = I32(SHAPE(2), 3, 5), *seven = scalar_of(KL_I32, 7), *rows;
+    int size[NDIM + 1] = {2, 1, x->t.dims[1], x->t.dims[2]};
+    int rc = kl_broadcast_to(&rows, seven, size, NDIM + 1, cpu(), err);
+    if (!rc) {
+        rc = kl_scatter_add(out, x, (struct kl_array *[]){at}, 1, rows, (const int[]){0}, 1, cpu(),
+                            err);
+        kl_array_release(rows);
+    }
+    kl_array_release(at);
+    kl_array_release(seven);
+    return rc;
+}
+static function *const movers[] = {joined, sum_of_others, sum_of_all, least, put, added};
+
+/* The same as of a copy in the order of rows, also with four axes of which two are reduced that do
+ * not lie together in memory. */
+static void as_of_rows(void **state) {
+    for (int k = 0; k < N_ORDERS; k++) {
+        struct kl_array *all = count_up(NDIM, dims), *x, *rows, *got, *want;
+        EXPECT_OK(kl_permute(&x, all, orders[k], &err));
+        EXPECT_OK(kl_copy(&rows, x, cpu(), &err));
+        for (size_t f = 0; f < sizeof movers / sizeof *movers; f++)
+            for (int axis = 0; axis < NDIM; axis++) {
+                EXPECT_OK(movers[f](&got, x, axis, &err));
+                EXPECT_OK(movers[f](&want, rows, axis, &err));
+                if (!same_values(got, want)) fail_msg("mover %d, order %d", (int)f, k);
+                kl_array_release(got);
+                kl_array_release(want);
+            }
+        kl_array_release(all);
+        kl_array_release(x);
+        kl_array_release(rows);
+    }
+    struct kl_array *pictures = count_up(SHAPE(4, 16, 20, 24)), *x, *rows, *got, *want;
+    EXPECT_OK(kl_permute(&x, pictures, (const int[]){0, 2, 3, 1}, &err));
+    EXPECT_OK(kl_copy(&rows, x, cpu(), &err));
+    for (int set = 1; set < 16; set++) {
+        int axes[4];
+        size_t n = 0;
+        for (int i = 0; i < 4; i++)
+            if (set >> i & 1) axes[n++] = i;
+        EXPECT_OK(kl_sum_axes(&got, x, axes, n, true, cpu(), &err));
+        EXPECT_OK(kl_sum_axes(&want, rows, axes, n, true, cpu(), &err));
+        if (!same_values(got, want)) fail_msg("axes %d", set);
+        kl_array_release(got);
+        kl_array_release(want);
+    }
+    kl_array_release(pictures);
+    kl_array_release(x);
+    kl_array_release(rows);
+}
+
 /* Without memory for one of its steps nothing is left. */
 static void no_memory(void **state) {
     uint32_t seed = 13;
@@ -178,6 +261,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_by_slices),
         cmocka_unit_test(results_are_rows),
+        cmocka_unit_test(as_of_rows),
         cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
