@@ -72,7 +72,7 @@ static int scatter(struct kl_array **out, enum kl_scatter_mode mode, struct kl_a
         in[0] = kl_term_cast(&t, a, KL_F32);
         in[1] = kl_term_cast(&t, in[1], KL_F32);
     }
-    in[0] = KL_TERM(&t, kl_in_rows(&t.made, in[0], false, s, err));
+    in[0] = KL_TERM(&t, kl_in_rows(&t.made, in[0], KL_ROWS_MOVED, s, err));
     struct kl_array *made =
         KL_TERM(&t, kl_array_op1(&t.made,
                                  &(struct kl_operation){.op = KL_OP_SCATTER,

@@ -38,7 +38,7 @@ static int norm(struct kl_array **out, enum kl_op_id op, struct kl_array *x,
     for (int i = 0; i < n && rc == KL_OK; i++) rc = kl_cast_to(&typed[i], in[i], dtype, s, err);
     struct kl_array *any = typed[0];
     if (rc == KL_OK) {
-        rc = kl_in_rows(&typed[0], any, false, s, err);
+        rc = kl_in_rows(&typed[0], any, KL_ROWS_READ, s, err);
         if (rc) typed[0] = NULL;
         kl_array_release(any);
     }

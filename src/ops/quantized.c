@@ -261,7 +261,7 @@ int kl_quantize(struct kl_array **outs, int *n_out, struct kl_array *w,
     if (w->t.ndim < 2)
         return kl_fail(err, KL_ESHAPE, "w has shape %s; it needs at least 2 axes",
                        KL_SHAPE_TEXT_OF(w));
-    struct kl_array *rows = KL_TERM(&t, kl_in_rows(&t.made, w, false, s, err));
+    struct kl_array *rows = KL_TERM(&t, kl_in_rows(&t.made, w, KL_ROWS_READ, s, err));
     p.part = KL_QUANTIZE_CODES;
     made[0] = KL_TERM(&t, kl_quantize_part(&t.made, rows, global_scale, &p, s, err));
     p.part = KL_QUANTIZE_SCALES;

@@ -70,7 +70,7 @@ static int as_kernels_read(struct kl_array **out, struct kl_array *a, const stru
     for (int i = 0; i < x->n; i++) reduced[x->at[i]] = true;
     for (int i = 1; i < n; i++) turns += reduced[order[i]] != reduced[order[i - 1]];
     if (turns > MOST_TURNS || (n > 1 && x->n == a->t.ndim))
-        return kl_in_rows(out, a, false, s, err);
+        return kl_in_rows(out, a, KL_ROWS_MOVED, s, err);
     *out = kl_array_retain(a);
     return KL_OK;
 }

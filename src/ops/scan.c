@@ -25,7 +25,7 @@ static int scan(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int
         KL_TRY(kl_cast_to(&typed, a, dtype, s, err));
     else
         typed = kl_array_retain(a);
-    int rc = kl_in_rows(&rows, typed, true, s, err);
+    int rc = kl_in_rows(&rows, typed, axis == a->t.ndim - 1 ? KL_ROWS_ALL : KL_ROWS_MOVED, s, err);
     kl_array_release(typed);
     if (rc) return rc;
     rc = kl_array_op1(

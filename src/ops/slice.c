@@ -108,7 +108,7 @@ int kl_slice_update(struct kl_array **out, struct kl_array *src, struct kl_array
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(resolve(&sl, src, start, start_num, stop, stop_num, strides, strides_num, err));
     KL_TRY(kl_cast_to(&typed, update, src->t.dtype, s, err));
-    int rc = kl_in_rows(&rows, typed, false, s, err);
+    int rc = kl_in_rows(&rows, typed, KL_ROWS_MOVED, s, err);
     kl_array_release(typed);
     if (rc) return rc;
     rc = kl_broadcast_view(&in[1], rows, src->t.ndim, sl.dims, err);
@@ -179,7 +179,7 @@ int kl_concatenate_axis(struct kl_array **out, struct kl_array *const *arrays, s
     while (!rc && made < n_arrays) {
         struct kl_array *typed;
         if ((rc = kl_cast_to(&typed, arrays[made], dtype, s, err))) break;
-        rc = kl_in_rows(&in[made], typed, false, s, err);
+        rc = kl_in_rows(&in[made], typed, KL_ROWS_MOVED, s, err);
         made += !rc;
         kl_array_release(typed);
     }

@@ -47,7 +47,7 @@ int kl_softmax_axes(struct kl_array **out, struct kl_array *a, const int *axes, 
     int rc = kl_permute(&moved, typed, perm, err);
     kl_array_release(typed);
     if (rc) return rc;
-    rc = kl_in_rows(&permuted, moved, false, s, err);
+    rc = kl_in_rows(&permuted, moved, KL_ROWS_READ, s, err);
     kl_array_release(moved);
     if (rc) return rc;
     rc = kl_array_op1(&soft,

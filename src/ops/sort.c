@@ -15,15 +15,15 @@
 static int along(struct kl_array **out, enum kl_op_id op, struct kl_array *a, void *params,
                  size_t params_bytes, enum kl_dtype dtype, int size, struct kl_stream *s,
                  struct kl_error **err) {
-    enum { FROM = 1 << 14 };
     struct kl_array *moved, *rows, *made;
     const int axis = *(int *)params, last = a->t.ndim - 1;
-    const bool moves = axis < last && a->t.size >= FROM && kl_stream_device_type(s) == KL_CPU;
+    const bool moves =
+        axis < last && a->t.size >= KL_ROWS_FROM && kl_stream_device_type(s) == KL_CPU;
     int perm[KL_MAX_NDIM];
     for (int i = 0; i <= last; i++) perm[i] = moves && i == axis ? last : i;
     if (moves) perm[last] = axis;
     KL_TRY(kl_permute(&moved, a, perm, err));
-    int rc = kl_in_rows(&rows, moved, false, s, err);
+    int rc = kl_in_rows(&rows, moved, KL_ROWS_READ, s, err);
     kl_array_release(moved);
     if (rc) return rc;
     if (moves) *(int *)params = last;

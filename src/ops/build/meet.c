@@ -73,16 +73,16 @@ int kl_cast_to(struct kl_array **out, struct kl_array *a, enum kl_dtype dtype, s
     return KL_OK;
 }
 
-int kl_in_rows(struct kl_array **out, struct kl_array *a, bool whole, struct kl_stream *s,
+int kl_in_rows(struct kl_array **out, struct kl_array *a, enum kl_rows_use use, struct kl_stream *s,
                struct kl_error **err) {
-    enum { FROM = 1 << 14 };
+    enum { FEW = 8 };
     const struct kl_tensor *t = &a->t;
-    bool copies = t->size >= FROM && !(t->layout & KL_ROW_CONTIGUOUS) && kl_fills_memory(t) &&
-                  kl_stream_device_type(s) == KL_CPU;
-    if (copies && !whole) {
+    bool copies = t->size >= KL_ROWS_FROM && !(t->layout & KL_ROW_CONTIGUOUS) &&
+                  kl_fills_memory(t) && kl_stream_device_type(s) == KL_CPU;
+    if (copies && use != KL_ROWS_ALL) {
         int last = t->ndim - 1;
         while (last > 0 && t->dims[last] == 1) last--;
-        copies = t->strides[last] > 1;
+        copies = t->strides[last] > 1 && (use == KL_ROWS_READ || t->dims[last] > FEW);
     }
     if (copies) return kl_copy(out, a, s, err);
     *out = kl_array_retain(a);

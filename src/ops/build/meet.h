@@ -28,11 +28,16 @@ int kl_cast_to(struct kl_array **out, struct kl_array *a, enum kl_dtype dtype, s
 int kl_meet(struct kl_array **out, struct kl_array *const *in, const enum kl_dtype *dtypes, int n,
             struct kl_shape *shape, struct kl_stream *s, struct kl_error **err);
 void kl_release_all(struct kl_array *const *arrays, size_t n);
-/* For operations along an axis, on a CPU: a, or, where a is large and its elements lie in another
- * order in memory than that of rows, a copy in that order, because a kernel that gathers each row
- * by itself takes up to ten times as long. whole: also where only the rows lie in another order,
- * and not the elements of a row. */
-int kl_in_rows(struct kl_array **out, struct kl_array *a, bool whole, struct kl_stream *s,
+/* For operations on a CPU: a, or, where a is large (KL_ROWS_FROM elements) and those of its last
+ * axis lie apart in memory, a copy in the order of rows, because a kernel that gathers them one by
+ * one takes up to ten times as long. */
+enum { KL_ROWS_FROM = 1 << 14 };
+enum kl_rows_use {
+    KL_ROWS_READ,  /* each row is read several times */
+    KL_ROWS_MOVED, /* each element is read once, so rows of a few elements are left as they are */
+    KL_ROWS_ALL,   /* the kernel wants all of a in that order: also where only the rows lie apart */
+};
+int kl_in_rows(struct kl_array **out, struct kl_array *a, enum kl_rows_use use, struct kl_stream *s,
                struct kl_error **err);
 /* Builds an operation without parameters. shape: that of the result; NULL: that of the first input.
  */
