@@ -163,6 +163,7 @@ static bool execute_fusion(struct kl_stream *s, struct kl_task *t, uint64_t unti
     struct kl_fusion_step steps[KL_FUSION_STEPS];
     int n = kl_fusion_form(s, t, until, steps);
     if (n < 2 || !kl_fusion_bind(s, steps, n)) return false;
+    atomic_store_explicit(&s->running, t, memory_order_release);
     if (!s->backend->ops->launch_fusion(s->backend, steps, n)) {
         kl_fusion_unbind(steps, n);
         return false;

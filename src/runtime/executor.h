@@ -41,7 +41,7 @@ struct kl_stream {
     struct kl_wait parked_on; /* valid when PARKED; guarded by mu */
 
     struct kl_list local;            /* of kl_task.link: taken from the inbox; role holder only */
-    struct kl_task *_Atomic running; /* written by the role holder; read by a forked child */
+    struct kl_task *_Atomic running; /* while a task runs; any thread may ask whether one does */
     struct kl_waiter park;           /* registered while PARKED */
     struct kl_item item;             /* in the pool while in_pool */
 };

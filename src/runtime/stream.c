@@ -294,17 +294,15 @@ int kl_runtime_ready(struct kl_error **err) {
 enum { MAX_QUEUED = 1 << 16 }; /* tasks on one stream before its callers are slowed down */
 
 /* Finds a ticket that is certain to be published without anybody's help: of a task that runs now,
- * or that a device has. */
+ * or that a device has. A stream whose role is held is not enough: between two tasks its thread may
+ * find that the next one waits for a reader. */
 static bool in_flight(struct kl_stream *s, uint64_t *ticket) {
     *ticket = kl_timeline_done(&s->settled) + 1;
     /* A reader may wait for its user, and a stream whose callback waits may not go on, either. */
     if (s->is_reader || kl_executor_callback_waits()) return false;
     if (kl_timeline_done(&s->handed) >= *ticket) return true;
-    kl_mutex_lock(s->mu);
-    bool running =
-        s->role == KL_RUNNING && s->type == KL_CPU && *ticket <= atomic_load(&s->last_ticket);
-    kl_mutex_unlock(s->mu);
-    return running;
+    /* Other processes settle what runs for a group, and they may wait for this one. */
+    return s->type == KL_CPU && !atomic_load(&s->of_group) && atomic_load(&s->running);
 }
 
 static bool any_in_flight(struct kl_stream **found, uint64_t *ticket) {

@@ -20,6 +20,7 @@ struct gate {
     int n_inside; /* kernels that have arrived */
 };
 void gate_init(struct gate *g);
+void gate_pass(struct gate *g); /* arrives, and waits until the gate is open */
 void gate_open(struct gate *g);
 void gate_wait_arrived(struct gate *g, int n); /* waits until n kernels have arrived */
 

@@ -540,6 +540,42 @@ static void callers_wait_for_what_runs(void **state) {
     kl_stream_release(b);
 }
 
+static int k_one(void *ctx, struct kl_launch *l, struct kl_error **err) {
+    *(int *)l->out[0].data = 1;
+    return KL_OK;
+}
+
+static void hold_at_gate(void *gate) {
+    gate_pass(gate);
+}
+
+/* A stream whose task has ended is not in flight, though a thread still holds its role: the next
+ * task may have to wait for a reader, which waits for the user, who would wait for the stream. Here
+ * the thread is held where it releases what the task used. */
+static void callers_do_not_wait_for_a_stream_between_tasks(void **state) {
+    struct kl_stream *a = stream(), *b = stream();
+    struct gate g;
+    gate_init(&g);
+    struct kl_array *kept = t_vector(b, 1000, 1), *more = t_vector(b, 1000, 2);
+    assert_int_equal(t_value(kept), 1);
+    struct kl_call_params call = {.name = "one", .fn = k_one, .ctx = &g, .release = hold_at_gate};
+    struct kl_array *ended = t_call(a, &call, NULL, 0, KL_I32, 0, NULL);
+    evaluate_async(ended);
+    gate_wait_arrived(&g, 1);
+    size_t old = kl_memory_set_limit(1);
+    evaluate_async(more); /* returns while the gate is closed */
+    kl_memory_set_limit(old);
+    gate_open(&g);
+    assert_int_equal(t_value(more), 2);
+    assert_int_equal(t_value(ended), 1);
+    kl_until_quiet(); /* the value was there before the gate */
+    kl_array_release(kept);
+    kl_array_release(more);
+    kl_array_release(ended);
+    kl_stream_release(a);
+    kl_stream_release(b);
+}
+
 /* One more than the tasks that may wait behind the one that runs. */
 enum { LONG_QUEUE = (1 << 16) + 1 };
 static struct {
@@ -648,6 +684,7 @@ int main(void) {
         cmocka_unit_test(a_callback_may_wait_for_unrelated_work),
         cmocka_unit_test(callbacks_on_every_thread_of_the_pool),
         cmocka_unit_test(callers_wait_for_what_runs),
+        cmocka_unit_test(callers_do_not_wait_for_a_stream_between_tasks),
         cmocka_unit_test(a_long_queue_slows_its_callers),
         cmocka_unit_test(a_tiny_limit_never_deadlocks),
     };
