@@ -196,39 +196,45 @@ bool kl_stream_is_valid(const struct kl_stream *s) {
     if (s->role == KL_PARKED && !s->parked_on.timeline) return false;
     return kl_timeline_done(&s->settled) <= atomic_load(&s->last_ticket);
 }
-/* s has just become QUEUED, and in_pool true. The caller holds no lock. */
-static void push(struct kl_stream *s) {
-    if (s->is_reader)
-        kl_readers_push(&s->item);
-    else
-        kl_pool_push(&s->item);
-    kl_callback_waits_kick();
-}
 
-/* Makes s QUEUED; the caller holds s->mu. Returns whether the caller must push s. */
-static bool make_queued(struct kl_stream *s) {
+enum queued { NOT_QUEUED, HAS_PLACE, NEEDS_PLACE };
+
+/* Makes s QUEUED; the caller holds s->mu, and calls tell_queued after it has unlocked it. */
+static enum queued make_queued(struct kl_stream *s) {
     s->role = KL_QUEUED;
     /* A caller took s out of turn, and its place in the pool is still there. */
-    if (s->in_pool) return false;
+    if (s->in_pool) return HAS_PLACE;
     s->in_pool = true;
-    return true;
+    return NEEDS_PLACE;
+}
+
+/* The caller holds no lock. */
+static void tell_queued(struct kl_stream *s, enum queued q) {
+    if (q == NOT_QUEUED) return;
+    if (q == NEEDS_PLACE && s->is_reader)
+        kl_readers_push(&s->item);
+    else if (q == NEEDS_PLACE)
+        kl_pool_push(&s->item);
+    /* Wherever its place is: every thread of the pool may be waiting in a callback. */
+    kl_callback_waits_kick();
 }
 
 void kl_executor_wake(struct kl_stream *s) {
     kl_mutex_lock(s->mu);
-    bool must_push = s->role == KL_IDLE && !kl_list_empty(&s->inbox) && make_queued(s);
+    enum queued q = NOT_QUEUED;
+    if (s->role == KL_IDLE && !kl_list_empty(&s->inbox)) q = make_queued(s);
     kl_assert_slow(kl_stream_is_valid(s));
     kl_mutex_unlock(s->mu);
-    if (must_push) push(s);
+    tell_queued(s, q);
 }
 
 static void unpark(struct kl_waiter *w) {
     struct kl_stream *s = kl_container(w, struct kl_stream, park);
     kl_mutex_lock(s->mu);
-    bool must_push = s->role == KL_PARKED && make_queued(s);
+    const enum queued q = s->role == KL_PARKED ? make_queued(s) : NOT_QUEUED;
     kl_assert_slow(kl_stream_is_valid(s));
     kl_mutex_unlock(s->mu);
-    if (must_push) push(s);
+    tell_queued(s, q);
 }
 
 /* Parks s on w. false: w is already done, and this thread still holds the role. */
@@ -304,15 +310,14 @@ static void give_up_rest(struct kl_stream *s) {
     else if (ops->flush)
         ops->flush(s->backend, s->queue);
     kl_mutex_lock(s->mu);
-    more = has_more(s);
-    bool must_push = false;
-    if (more)
-        must_push = make_queued(s);
+    enum queued q = NOT_QUEUED;
+    if (has_more(s))
+        q = make_queued(s);
     else
         s->role = KL_IDLE;
     kl_assert_slow(kl_stream_is_valid(s));
     kl_mutex_unlock(s->mu);
-    if (must_push) push(s);
+    tell_queued(s, q);
 }
 
 /* Whether the commands of s go on with its next task. If another holder of the role began with that
@@ -416,9 +421,9 @@ void kl_executor_hand_over(struct kl_stream *s) {
     if (!mine) return;
     (void)holds(s, false, NULL);
     kl_mutex_lock(s->mu);
-    const bool must_push = make_queued(s);
+    const enum queued q = make_queued(s);
     kl_mutex_unlock(s->mu);
-    if (must_push) push(s);
+    tell_queued(s, q);
 }
 
 /* ---- waiting ---- */

@@ -224,6 +224,7 @@ struct job {
     void (*body)(struct job *);
     struct kl_stream *own, *other;
     struct t_barrier *together;
+    struct gate *gate;
     struct kl_array *in; /* in: an operand of the job */
     struct kl_array *x;  /* x: the array that the job evaluates */
     int rc;
@@ -459,31 +460,46 @@ static void a_callback_may_wait_for_unrelated_work(void **state) {
 }
 
 static void wait_for_other_behind_a_reader(struct job *j) {
+    gate_pass(j->gate);
     j->x = t_inc(j->other, j->in);
     evaluate_inside(j);
 }
 
 /* Every thread of the pool is inside a callback when the streams for which the callbacks wait
- * become runnable, so no other thread can run these streams. */
-static void callbacks_on_every_thread_of_the_pool(void **state) {
+ * become runnable, so no other thread can run these streams. taken_before: each of these streams
+ * was run out of its turn before, so that it still has a place in the pool. */
+static void callbacks_on_all_threads(bool taken_before) {
     enum { MOST = 256 };
+    assert_int_equal(kl_pool_start(NULL), 0);
     int n = kl_pool_n_threads();
     assert_in_range(n, 1, MOST);
     struct kl_stream *r = reader(), *own[MOST], *other[MOST];
     struct job j[MOST];
     struct kl_array *y[MOST];
-    struct gate g;
+    struct gate g, together;
     gate_init(&g);
+    gate_init(&together);
     struct kl_array *held = t_gated(r, NULL, &g, false);
     evaluate_async(held);
     gate_wait_arrived(&g, 1);
     for (int i = 0; i < n; i++) {
         own[i] = stream();
         other[i] = stream();
-        j[i] = (struct job){.body = wait_for_other_behind_a_reader, .other = other[i], .in = held};
+        j[i] = (struct job){.body = wait_for_other_behind_a_reader,
+                            .other = other[i],
+                            .in = held,
+                            .gate = &together};
         y[i] = job_on(own[i], &j[i]);
         evaluate_async(y[i]);
     }
+    gate_wait_arrived(&together, n);
+    for (int i = 0; i < n && taken_before; i++) {
+        struct kl_array *x = t_const(other[i], i);
+        evaluate_async(x);
+        assert_int_equal(t_value(x), i); /* this thread runs it, since no other one can */
+        kl_array_release(x);
+    }
+    gate_open(&together);
     for (int i = 0; i < n; i++) until_waited_for(other[i], NULL);
     gate_open(&g);
     for (int i = 0; i < n; i++) {
@@ -497,6 +513,14 @@ static void callbacks_on_every_thread_of_the_pool(void **state) {
     }
     kl_array_release(held);
     kl_stream_release(r);
+}
+
+static void callbacks_on_every_thread_of_the_pool(void **state) {
+    callbacks_on_all_threads(false);
+}
+
+static void callbacks_wait_for_streams_that_were_taken_out_of_turn(void **state) {
+    callbacks_on_all_threads(true);
 }
 
 /* ---- back-pressure ---- */
@@ -683,6 +707,7 @@ int main(void) {
         cmocka_unit_test(a_stream_that_parks_later_closes_the_cycle),
         cmocka_unit_test(a_callback_may_wait_for_unrelated_work),
         cmocka_unit_test(callbacks_on_every_thread_of_the_pool),
+        cmocka_unit_test(callbacks_wait_for_streams_that_were_taken_out_of_turn),
         cmocka_unit_test(callers_wait_for_what_runs),
         cmocka_unit_test(callers_do_not_wait_for_a_stream_between_tasks),
         cmocka_unit_test(a_long_queue_slows_its_callers),
