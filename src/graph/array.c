@@ -491,6 +491,36 @@ struct kl_stream *kl_array_stream(struct kl_array *a) {
     return s;
 }
 
+/* Whether n is still to compute its array on the stream s by an element-wise operation without
+ * parameters. */
+static bool is_map(const struct kl_node *n, const struct kl_stream *s) {
+    return n && !n->claimed && n->stream == s && n->n_in <= KL_MAP_INPUTS &&
+           kl_op_flags(n->task.op) & KL_OPF_ELEMENTWISE && !n->task.params_bytes;
+}
+
+struct kl_array *kl_array_turned_map(struct kl_array *a, const struct kl_stream *s) {
+    struct kl_array *base = NULL;
+    kl_commit_lock();
+    const struct kl_node *n = a->node;
+    if (n && n->task.op == KL_OP_TRANSPOSE && is_map(n->in[0]->node, s))
+        base = kl_array_retain(n->in[0]);
+    kl_commit_unlock();
+    return base;
+}
+
+bool kl_array_map_parts(struct kl_array *a, const struct kl_stream *s, struct kl_map_parts *p) {
+    kl_commit_lock();
+    const struct kl_node *n = a->node;
+    const bool is = is_map(n, s);
+    if (is) {
+        p->op = n->task.op;
+        p->n_in = n->n_in;
+        for (int i = 0; i < n->n_in; i++) p->in[i] = kl_array_retain(n->in[i]);
+    }
+    kl_commit_unlock();
+    return is;
+}
+
 bool kl_array_of_placeholder(struct kl_array *a) {
     if (!a->trace) return false;
     kl_commit_lock();

@@ -124,6 +124,19 @@ struct kl_origin kl_alias_set(enum kl_alias alias);
  * array. */
 struct kl_stream *kl_array_stream(struct kl_array *a);
 
+/* The array that a is a transpose of, retained, while it is still to be computed on the stream s by
+ * an element-wise operation without parameters. NULL otherwise. */
+struct kl_array *kl_array_turned_map(struct kl_array *a, const struct kl_stream *s);
+/* An element-wise operation without parameters. */
+enum { KL_MAP_INPUTS = 3 };
+struct kl_map_parts {
+    enum kl_op_id op;
+    int n_in;
+    struct kl_array *in[KL_MAP_INPUTS];
+};
+/* The one that is still to compute a on the stream s, its inputs retained. false: there is none. */
+bool kl_array_map_parts(struct kl_array *a, const struct kl_stream *s, struct kl_map_parts *p);
+
 /* Whether a is a placeholder of a trace, or a view of one: what is computed later may have another
  * layout there. */
 bool kl_array_of_placeholder(struct kl_array *a);

@@ -7,6 +7,7 @@
 #include "graph/trace.h"
 #include "ops/build/params.h"
 #include "ops/build/terms.h"
+#include "ops/build/turned.h"
 #include "ops/build/views.h"
 #include "ops/ops.h"
 
@@ -119,9 +120,12 @@ void kl_release_all(struct kl_array *const *arrays, size_t n) {
 int kl_map_op(struct kl_array **out, enum kl_op_id op, struct kl_array *const *in, int n_in,
               const struct kl_shape *shape, enum kl_dtype dtype, struct kl_stream *s,
               struct kl_error **err) {
+    const struct kl_operation o = {.op = op, .stream = s, .in = in, .n_in = n_in};
+    bool done;
     KL_TRY(kl_check_stream(s, err));
-    return kl_array_op1(out, &(struct kl_operation){.op = op, .stream = s, .in = in, .n_in = n_in},
-                        dtype, shape ? shape->ndim : in[0]->t.ndim,
+    KL_TRY(kl_map_turned(out, &o, dtype, &done, err));
+    if (done) return KL_OK;
+    return kl_array_op1(out, &o, dtype, shape ? shape->ndim : in[0]->t.ndim,
                         shape ? shape->dims : in[0]->t.dims, err);
 }
 

@@ -7,7 +7,7 @@
 
 /* The largest number of operands that kl_meet takes. The caller releases its results with
  * kl_release_all. */
-enum { KL_MAX_OPERANDS = 3 };
+enum { KL_MAX_OPERANDS = KL_MAP_INPUTS };
 
 /* The shape to which n arrays broadcast, by NumPy's rule. KL_ESHAPE. */
 int kl_broadcast_shape(struct kl_shape *out, struct kl_array *const *arrays, size_t n,
@@ -39,8 +39,9 @@ enum kl_rows_use {
 };
 int kl_in_rows(struct kl_array **out, struct kl_array *a, enum kl_rows_use use, struct kl_stream *s,
                struct kl_error **err);
-/* Builds an operation without parameters. shape: that of the result; NULL: that of the first input.
- */
+/* Builds an element-wise operation without parameters. shape: that of the result; NULL: that of the
+ * first input. On a CPU, where operands are turned, their last axis lying apart in memory, and all
+ * in the same way, the result lies as they do and is a view. That of COPY never does. */
 int kl_map_op(struct kl_array **out, enum kl_op_id op, struct kl_array *const *in, int n_in,
               const struct kl_shape *shape, enum kl_dtype dtype, struct kl_stream *s,
               struct kl_error **err);
