@@ -235,6 +235,12 @@ int kl_attention(struct kl_array **out, struct kl_array *q, struct kl_array *k, 
     if (mask_mode && strcmp(mask_mode, "array") == 0 && !mask)
         return kl_fail(err, KL_EARG, "mask mode \"array\" without a mask");
     int rc = kl_attention_prepare(&t, q, k, v, mask, sinks, err);
+    for (int i = 0; i < 3 && !rc; i++) {
+        struct kl_array *rows;
+        if ((rc = kl_in_rows(&rows, t.in[i], KL_ROWS_READ, s, err))) break;
+        kl_array_release(t.in[i]);
+        t.in[i] = rows;
+    }
     if (!rc) rc = build(out, &t, err);
     kl_release_all(t.in, (size_t)t.n_in);
     return rc;

@@ -112,8 +112,12 @@ int kl_convolution(struct kl_array **out, struct kl_array *x, struct kl_array *w
     dims[0] = x->t.dims[0];
     for (int i = 0; i < p->ndim; i++) KL_TRY(extent_of(&dims[1 + i], x, w, p, i, err));
     dims[1 + p->ndim] = w->t.dims[0];
-    KL_TRY(kl_cast_to(&in[0], x, dtype, s, err));
-    int rc = kl_cast_to(&in[1], w, dtype, s, err);
+    struct kl_array *typed;
+    KL_TRY(kl_cast_to(&typed, x, dtype, s, err));
+    int rc = kl_in_rows(&in[0], typed, KL_ROWS_READ, s, err);
+    kl_array_release(typed);
+    if (rc) return rc;
+    rc = kl_cast_to(&in[1], w, dtype, s, err);
     if (!rc) {
         rc = kl_array_op1(out,
                           &(struct kl_operation){.op = KL_OP_CONVOLUTION,

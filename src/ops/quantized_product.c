@@ -50,6 +50,7 @@ static int meet_quantized(struct product *sizes, enum kl_dtype *dtype, struct kl
 static void as_dtype(struct kl_terms *t, struct kl_array **in, int n, enum kl_dtype dtype) {
     for (int i = 0; i < n; i++)
         if (i != 1 && (i == 0 || n == 4)) in[i] = kl_term_cast(t, in[i], dtype);
+    if (!t->rc) in[0] = KL_TERM(t, kl_in_rows(&t->made, in[0], KL_ROWS_READ, t->s, t->err));
 }
 
 /* The operation, for operands with the same leading axes. */

@@ -44,8 +44,9 @@ static int check_rope(const struct kl_array *x, int dims, struct kl_rope_base ba
 static int rope(struct kl_array **out, struct kl_array *x, const struct kl_rope_params *p,
                 struct kl_array *offset, struct kl_array *freqs, struct kl_stream *s,
                 struct kl_error **err) {
-    struct kl_array *in[3] = {x, NULL, NULL};
-    int rc = kl_cast_to(&in[1], offset, KL_I32, s, err);
+    struct kl_array *in[3] = {NULL, NULL, NULL};
+    int rc = kl_in_rows(&in[0], x, KL_ROWS_READ, s, err);
+    if (rc == KL_OK) rc = kl_cast_to(&in[1], offset, KL_I32, s, err);
     if (rc == KL_OK && freqs) rc = kl_cast_to(&in[2], freqs, KL_F32, s, err);
     if (rc == KL_OK)
         rc = kl_array_op1(out,
@@ -56,7 +57,7 @@ static int rope(struct kl_array **out, struct kl_array *x, const struct kl_rope_
                                                  .in = in,
                                                  .n_in = freqs ? 3 : 2},
                           x->t.dtype, x->t.ndim, x->t.dims, err);
-    kl_release_all(in + 1, 2);
+    kl_release_all(in, 3);
     return rc;
 }
 
