@@ -54,6 +54,39 @@ static void repeated_rows(void **state) {
             }
 }
 
+/* Rows of which every second element is read, from any one on, up to the last one in memory. */
+static void every_second_element(void **state) {
+    enum { ROWS = 3, MOST = 300 };
+    static const enum kl_dtype dtypes[] = {KL_U8, KL_U16, KL_F32, KL_C64};
+    static unsigned char out[ROWS * MOST * 8];
+    for (int v = 0; v < kl_cpu_n_variants(); v++) {
+        kl_cpu_use_variant(v);
+        for (size_t d = 0; d < 4; d++)
+            for (int n = 0; n <= MOST; n += n < 140 ? 1 : 37) {
+                const int item = (int)kl_dtype_size(dtypes[d]), first = n % 3, step = 2 * n + 5;
+                const size_t bytes = (size_t)(first + (ROWS - 1) * step + 2 * n - 1) * (size_t)item;
+                unsigned char *data = malloc(n ? bytes : 1);
+                assert_non_null(data);
+                for (size_t i = 0; n && i < bytes; i++) data[i] = (unsigned char)(i % 251);
+                struct operand x, y;
+                strided_operand(&x, data + (n ? first * item : 0), dtypes[d], DIMS(ROWS, n),
+                                STRIDES(step, 2));
+                dense(&y, out, dtypes[d], DIMS(ROWS, n));
+                memset(out, 0xee, sizeof out);
+                RUN(KL_OP_COPY, NULL, &y, IN(&x), false);
+                for (int i = 0; i < ROWS * n; i++) {
+                    const int from = first + i / n * step + i % n * 2;
+                    if (memcmp(out + i * item, data + from * item, (size_t)item) != 0)
+                        fail_msg("element %d of rows of %d, items of %d", i, n, item);
+                }
+                for (int i = ROWS * n * item; i < ROWS * n * item + 8 && i < (int)sizeof out; i++)
+                    assert_int_equal(out[i], 0xee);
+                free(data);
+            }
+    }
+    kl_cpu_use_variant(-1);
+}
+
 /* Operations that go over an operand twice, each time with a tile of its own. */
 static void a_repeated_element_is_partitioned(void **state) {
     enum { ROWS = 3, MOST = 5000 };
@@ -82,6 +115,7 @@ static void a_repeated_element_is_partitioned(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(repeated_rows),
+                                       cmocka_unit_test(every_second_element),
                                        cmocka_unit_test(a_repeated_element_is_partitioned)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
