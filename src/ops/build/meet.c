@@ -139,21 +139,28 @@ int kl_map_unary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, en
     return rc;
 }
 
-int kl_map_binary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
-                  enum kl_dtype dtype, enum kl_dtype result, struct kl_stream *s,
-                  struct kl_error **err) {
+/* dtypes: those to which a and b are converted. */
+static int map_two(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
+                   const enum kl_dtype *dtypes, enum kl_dtype result, struct kl_stream *s,
+                   struct kl_error **err) {
     struct kl_array *const given[2] = {a, b};
     struct kl_array *in[2];
-    const enum kl_dtype dtypes[2] = {dtype, dtype};
     struct kl_shape shape;
     KL_TRY(kl_check_stream(s, err));
     /* The common case: dtypes and shapes are equal already. */
-    if (a->t.dtype == dtype && b->t.dtype == dtype && kl_shape_is(a, b->t.ndim, b->t.dims))
+    if (a->t.dtype == dtypes[0] && b->t.dtype == dtypes[1] && kl_shape_is(a, b->t.ndim, b->t.dims))
         return kl_map_op(out, op, given, 2, NULL, result, s, err);
     KL_TRY(kl_meet(in, given, dtypes, 2, &shape, s, err));
     int rc = kl_map_op(out, op, in, 2, &shape, result, s, err);
     kl_release_all(in, 2);
     return rc;
+}
+
+int kl_map_binary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
+                  enum kl_dtype dtype, enum kl_dtype result, struct kl_stream *s,
+                  struct kl_error **err) {
+    const enum kl_dtype dtypes[2] = {dtype, dtype};
+    return map_two(out, op, a, b, dtypes, result, s, err);
 }
 
 static int check_taken(enum kl_op_id op, const struct kl_array *a, struct kl_error **err) {
@@ -169,11 +176,18 @@ static int check_taken(enum kl_op_id op, const struct kl_array *a, struct kl_err
                    taken[kl_op_map(op).takes]);
 }
 
+/* Whether op takes its operands as they are, and asks itself which elements are true: an array of
+ * bools would be one more pass, and one more operation to build. Kernels of devices take bools. */
+static bool takes_as_is(enum kl_op_id op, struct kl_stream *s) {
+    return kl_op_map(op).computes == KL_COMPUTES_BOOLEAN && kl_stream_device_type(s) == KL_CPU;
+}
+
 int kl_build_unary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_stream *s,
                    struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(check_taken(op, a, err));
     KL_TRY(kl_check_stream(s, err));
+    if (takes_as_is(op, s)) return kl_map_op(out, op, &a, 1, NULL, KL_BOOL, s, err);
     enum kl_dtype dtype = kl_op_compute_dtype(op, (enum kl_dtype)a->t.dtype);
     if (dtype == (enum kl_dtype)a->t.dtype && !kl_op_has_kernel_for(op, dtype)) {
         *out = kl_array_retain(a);
@@ -199,6 +213,11 @@ int kl_build_binary(struct kl_array **out, enum kl_op_id op, struct kl_array *a,
                     struct kl_stream *s, struct kl_error **err) {
     enum kl_dtype dtype;
     KL_TRY(kl_check_binary(op, a, b, &dtype, err));
+    KL_TRY(kl_check_stream(s, err));
+    if (takes_as_is(op, s)) {
+        const enum kl_dtype own[2] = {(enum kl_dtype)a->t.dtype, (enum kl_dtype)b->t.dtype};
+        return map_two(out, op, a, b, own, KL_BOOL, s, err);
+    }
     dtype = kl_op_compute_dtype(op, dtype);
     return kl_map_binary(out, op, a, b, dtype, kl_op_result_dtype(op, dtype), s, err);
 }

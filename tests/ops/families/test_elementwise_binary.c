@@ -113,6 +113,64 @@ static void ranges(void **state) {
     kl_array_release(c);
 }
 
+/* Logical operations of any two dtypes, in rows and of every second element, one by one and in a
+ * fusion, beside those of the bools that a conversion gives. */
+static void truths_of(enum kl_dtype da, enum kl_dtype db, int n) {
+    static const double some[] = {0, -0.0, 1, -1, (double)NAN, 0.25, 256, 65536, 0x1p32, 7, 0};
+    double first[3000], second[3000];
+    for (int i = 0; i < 2 * n; i++) {
+        first[i] = some[i / 2 % 11];
+        second[i] = some[i / 22 % 11];
+    }
+    struct kl_array *a[2], *b[2], *bools[2], *out[4];
+    struct kl_array *wide[2] = {array_of(KL_F64, SHAPE(2 * n), first),
+                                array_of(KL_F64, SHAPE(2 * n), second)};
+    EXPECT_OK(kl_astype(&a[0], wide[0], da, cpu(), &err));
+    EXPECT_OK(kl_astype(&b[0], wide[1], db, cpu(), &err));
+    for (int k = 0; k < 2; k++) {
+        EXPECT_OK(kl_slice(k ? &b[1] : &a[1], k ? b[0] : a[0], (int[]){k}, 1, (int[]){2 * n}, 1,
+                           (int[]){2}, 1, cpu(), &err));
+        EXPECT_OK(kl_astype(&bools[k], k ? b[1] : a[1], KL_BOOL, cpu(), &err));
+    }
+    EXPECT_OK(kl_logical_and(&out[0], a[1], b[1], cpu(), &err));
+    EXPECT_OK(kl_logical_or(&out[1], a[1], b[1], cpu(), &err));
+    EXPECT_OK(kl_logical_not(&out[2], a[1], cpu(), &err));
+    struct kl_array *no, *both;
+    EXPECT_OK(kl_logical_not(&no, b[1], cpu(), &err));
+    EXPECT_OK(kl_logical_and(&both, no, a[1], cpu(), &err));
+    EXPECT_OK(kl_logical_or(&out[3], both, b[1], cpu(), &err));
+    kl_array_release(no);
+    kl_array_release(both);
+    uint8_t *x = values_of(bools[0]), *y = values_of(bools[1]);
+    for (int k = 0; k < 4; k++) {
+        assert_int_equal(out[k]->t.dtype, KL_BOOL);
+        uint8_t *got = values_of(out[k]);
+        for (int i = 0; i < n; i++) {
+            const int want = k == 0 ? x[i] && y[i] : k == 2 ? !x[i] : x[i] || y[i];
+            if (got[i] != want)
+                fail_msg("%s, %s: operation %d, element %d of %d", kl_dtype_name(da),
+                         kl_dtype_name(db), k, i, n);
+        }
+        free(got);
+        kl_array_release(out[k]);
+    }
+    free(x);
+    free(y);
+    for (int k = 0; k < 2; k++) {
+        kl_array_release(wide[k]);
+        kl_array_release(a[k]);
+        kl_array_release(b[k]);
+        kl_array_release(bools[k]);
+    }
+}
+
+static void truths(void **state) {
+    for (int da = 0; da < KL_N_DTYPES; da++)
+        for (int db = 0; db < KL_N_DTYPES; db++)
+            for (int n = 121; n <= 1452; n += 1331)
+                truths_of((enum kl_dtype)da, (enum kl_dtype)db, n);
+}
+
 static void bad(void **state) {
     struct kl_array *a = count_up(SHAPE(2)), *b = count_up(SHAPE(3)), *out;
     kl_binary_fn *const all[] = {kl_add,         kl_subtract,   kl_multiply, kl_divide,
@@ -189,6 +247,7 @@ int main(void) {
         cmocka_unit_test(where),
         cmocka_unit_test(chains_in_place),
         cmocka_unit_test(ranges),
+        cmocka_unit_test(truths),
         cmocka_unit_test(bad),
 
         cmocka_unit_test(gradient_of_choice),

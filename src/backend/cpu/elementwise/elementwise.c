@@ -139,6 +139,16 @@ static kl_map_fn *map_of(enum kl_op_id op, int n_in, enum kl_dtype dtype, bool *
     return n_in == 2 ? kl_cpu_compare_map(op, dtype, swap) : NULL;
 }
 
+/* Logical operations take operands of any dtypes, each its own, and compute with bools; bytes that
+ * are not 0 are true as they are. */
+static bool find_logical_map(struct kl_cpu_map *m, enum kl_op_id op, int n_in,
+                             const enum kl_dtype *in) {
+    if (op != KL_OP_LOGICAL_NOT && op != KL_OP_LOGICAL_AND && op != KL_OP_LOGICAL_OR) return false;
+    m->fn = map_of(op, n_in, KL_BOOL, &m->swap);
+    for (int k = 0; k < n_in; k++) m->in_type[k] = kl_dtype_size(in[k]) == 1 ? in[k] : KL_BOOL;
+    return true;
+}
+
 bool kl_cpu_find_map(struct kl_cpu_map *m, enum kl_op_id op, int n_in, const enum kl_dtype *in,
                      enum kl_dtype out) {
     enum kl_dtype value = in[op == KL_OP_WHERE ? 1 : 0], compute = value;
@@ -147,6 +157,7 @@ bool kl_cpu_find_map(struct kl_cpu_map *m, enum kl_op_id op, int n_in, const enu
         m->in_type[0] = value;
         return true;
     }
+    if (find_logical_map(m, op, n_in, in)) return true;
     /* Some maps take 16-bit floats without widening. */
     for (int attempt = 0; attempt < 2; attempt++) {
         m->fn = map_of(op, n_in, compute, &m->swap);
