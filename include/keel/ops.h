@@ -23,6 +23,9 @@ KEEL_API int keel_cbrt(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* sin(pi a) / (pi a), as numpy.sinc: 1 at 0, 0 at infinity, and exactly 0 at the other whole
  * numbers. Does not take complex64. The error is at most 1 ulp in float32 on the CPU. */
 KEEL_API int keel_sinc(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* Each element without its fraction, rounded towards 0, as numpy.trunc; -0.5 gives -0. Integers and
+ * bool are the result themselves. Does not take complex64. The gradient is 0. */
+KEEL_API int keel_trunc(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* sqrt(a^2 + b^2), as numpy.hypot: no square overflows or underflows on the way, and with an
  * infinite operand the result is infinity, also next to NaN. a and b broadcast to one shape, which
  * the result has, and are promoted to a common dtype; integers and bool are computed in float32.

@@ -12,6 +12,8 @@ KP_FUNCTION(core, conj) {
 KP_FUNCTION(core, logical_xor) {
     mlx_array a, b, x = mlx_array_new(), y = mlx_array_new(), out = mlx_array_new();
     if (kp_pair(c, 0, 1, &a, &b)) return NULL;
+    if (mlx_array_dtype(a) == MLX_BOOL && mlx_array_dtype(b) == MLX_BOOL)
+        return kp_done(mlx_not_equal(&out, a, b, c->stream), out);
     int rc = mlx_logical_not(&x, a, c->stream) || mlx_logical_not(&y, b, c->stream) ||
              mlx_not_equal(&out, x, y, c->stream);
     PyObject *result = kp_done(rc, out);
@@ -22,24 +24,6 @@ KP_FUNCTION(core, logical_xor) {
 
 KP_FUNCTION(core, positive) {
     return kp_new_ref(c->v[0].object);
-}
-
-/* Towards zero: the floor of what is positive, the ceiling of what is negative. */
-KP_FUNCTION(core, trunc) {
-    mlx_array a = c->v[0].array, out = mlx_array_new();
-    mlx_dtype d = mlx_array_dtype(a);
-    if (d <= MLX_INT64) return kp_done(mlx_array_set(&out, a), out);
-    mlx_array zero = mlx_array_new_float32(0), low = mlx_array_new(), high = mlx_array_new(),
-              negative = mlx_array_new();
-    int rc = mlx_astype(&zero, zero, d, c->stream) || mlx_floor(&low, a, c->stream) ||
-             mlx_ceil(&high, a, c->stream) || mlx_less(&negative, a, zero, c->stream) ||
-             mlx_where(&out, negative, high, low, c->stream);
-    PyObject *result = kp_done(rc, out);
-    mlx_array_free(zero);
-    mlx_array_free(low);
-    mlx_array_free(high);
-    mlx_array_free(negative);
-    return result;
 }
 
 KP_FUNCTION(core, divmod) {

@@ -231,6 +231,13 @@ for name, fn in KEEL.items():
         t.add(f"{name} {d}", f".unary = kl_{name}", [a], Arr(fn(exact(a, d)), d), (1 if d in ("float16", "bfloat16") else 2) * EPS[d])
 restart(43)
 for d in ["bool"] + INTS:
+    a = sample(d, (2, 3))
+    t.add(f"trunc {d}", ".unary = kl_trunc", [a], a)
+for d in FLOATS:
+    a = reals(d, [0.5, -0.5, 1.5, -1.5, 0.999, -7.25, 2.5e9, -3e4])
+    t.add(f"trunc {d}", ".unary = kl_trunc", [a], Arr(np.trunc(exact(a, d)), d))
+restart(43)
+for d in ["bool"] + INTS:
     a, b = sample(d, (3, 4)), sample(d, (3, 4))
     t.add(f"hypot {d}", ".binary = kl_hypot", [a, b], Arr(np.hypot(exact(a, "float32"), exact(b, "float32")), "float32"), 2 * EPS["float32"])
 for d in FLOATS:

@@ -1,4 +1,4 @@
-/* rounding.c - maps of rounding and of parts of numbers: ceil, round, sign, the parts of
+/* rounding.c - maps of rounding and of parts of numbers: ceil, trunc, round, sign, the parts of
  * complex numbers; see map.h. */
 #include <math.h>
 #include <string.h>
@@ -27,6 +27,8 @@ static inline struct kl_c64 conjugate(struct kl_c64 a) {
 
 KL_MAP_1(ceil_f32, float, float, ceilf)
 KL_MAP_1(ceil_f64, double, double, ceil)
+KL_MAP_1(trunc_f32, float, float, truncf)
+KL_MAP_1(trunc_f64, double, double, trunc)
 KL_MAP_1(round_f32, float, float, rintf)
 KL_MAP_1(round_f64, double, double, rint)
 KL_MAP_1(round_c64, struct kl_c64, struct kl_c64, round_parts)
@@ -51,6 +53,7 @@ KL_MAP_1(imag_c64, struct kl_c64, float, IMAGINARY_PART)
 
 static kl_map_fn *const maps[][KL_N_DTYPES] = {
     [KL_OP_CEIL] = {REALS(ceil)},
+    [KL_OP_TRUNC] = {REALS(trunc)},
     [KL_OP_ROUND] = {REALS(round), [KL_C64] = round_c64},
     [KL_OP_SIGN] = {INTS(sign), REALS(sign)},
     [KL_OP_CONJUGATE] = {[KL_C64] = conjugate_c64},
