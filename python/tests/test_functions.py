@@ -70,6 +70,10 @@ def test_log_softmax():
 def test_erfinv_and_nan_to_num():
     check(mx.erf(mx.erfinv(P)), p)
     assert mx.nan_to_num(mx.array([math.nan, math.inf, -math.inf]), 1.0, 2.0, -3.0).tolist() == [1, 2, -3]
+    most = np.finfo("float32").max.item()
+    ends = mx.array([most, -most, 1.0, math.inf, -math.inf, math.nan])
+    for values in ((), (1.0, 2.0, -3.0)):
+        assert mx.grad(lambda v: mx.nan_to_num(v, *values).sum())(ends).tolist() == [1, 1, 1, 0, 0, 0]
 
 
 # ---- two operands ----

@@ -26,10 +26,9 @@ int kl_isnan(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                                                           : answer(out, false, a, s, err);
 }
 
-/* |a| compared with infinity. For complex numbers each part is compared, and the answers are
- * joined. */
-static int by_size(struct kl_array **out, kl_binary_fn *compare, kl_binary_fn *join, bool otherwise,
-                   struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+/* |a| compared with infinity; of complex numbers, whether it is so of either part. */
+static int by_size(struct kl_array **out, kl_binary_fn *compare, bool otherwise, struct kl_array *a,
+                   struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
     if (!kl_dtype_is_inexact((enum kl_dtype)a->t.dtype)) return answer(out, otherwise, a, s, err);
     struct kl_terms t = kl_terms_begin(s, err);
@@ -38,19 +37,25 @@ static int by_size(struct kl_array **out, kl_binary_fn *compare, kl_binary_fn *j
     struct kl_array *r = kl_term_by(&t, compare, kl_term(&t, kl_abs, part), (double)INFINITY);
     if (complex) {
         struct kl_array *other = kl_term(&t, kl_abs, kl_term(&t, kl_imag, a));
-        r = kl_term2(&t, join, r, kl_term_by(&t, compare, other, (double)INFINITY));
+        r = kl_term2(&t, kl_logical_or, r, kl_term_by(&t, compare, other, (double)INFINITY));
     }
     return kl_terms_end(&t, r, out);
 }
 
 int kl_isinf(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
              struct kl_error **err) {
-    return by_size(out, kl_equal, kl_logical_or, false, a, s, err);
+    return by_size(out, kl_equal, false, a, s, err);
 }
 
+/* Of complex numbers a - a is 0 where both parts are finite; else a part is NaN, which is not equal
+ * to itself. That is two operations where comparisons of both parts are seven. */
 int kl_isfinite(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                 struct kl_error **err) {
-    return by_size(out, kl_less, kl_logical_and, true, a, s, err);
+    KL_TRY(kl_check_array(a, "a", err));
+    if (a->t.dtype != KL_C64) return by_size(out, kl_less, true, a, s, err);
+    struct kl_terms t = kl_terms_begin(s, err);
+    struct kl_array *none = kl_term2(&t, kl_subtract, a, a);
+    return kl_terms_end(&t, kl_term2(&t, kl_equal, none, none), out);
 }
 
 static int is_number(struct kl_array **out, double x, struct kl_array *a, struct kl_stream *s,
@@ -113,9 +118,14 @@ int kl_nan_to_num(struct kl_array **out, struct kl_array *a, double nan, const d
     struct kl_array *zero = kl_term_number(&t, nan, dtype);
     struct kl_array *top = kl_term_number(&t, posinf ? *posinf : most, dtype);
     struct kl_array *bottom = kl_term_number(&t, neginf ? *neginf : -most, dtype);
-    struct kl_array *r = kl_term_where(&t, kl_term(&t, kl_isnan, a), zero, a);
-    r = kl_term_where(&t, kl_term(&t, kl_isposinf, a), top, r);
-    return kl_terms_end(&t, kl_term_where(&t, kl_term(&t, kl_isneginf, a), bottom, r), out);
+    struct kl_array *r = a;
+    if (posinf || neginf) {
+        r = kl_term_where(&t, kl_term(&t, kl_isposinf, a), top, r);
+        r = kl_term_where(&t, kl_term(&t, kl_isneginf, a), bottom, r);
+    } else { /* of equal operands the second one has the gradient */
+        r = kl_term2(&t, kl_minimum, top, kl_term2(&t, kl_maximum, bottom, r));
+    }
+    return kl_terms_end(&t, kl_term_where(&t, kl_term(&t, kl_isnan, a), zero, r), out);
 }
 
 /* ---- close and equal ---- */
