@@ -254,12 +254,100 @@ static void transposed_sizes(void **state) {
     free(sum);
 }
 
+/* Floats to integers of 8 and 16 bits: truncated, at the ends of the type where they are beyond,
+ * and NaN as 0; more of them than are converted at once. */
+static void floats_to_short_integers(void **state) {
+    enum { MOST = 700 };
+    static const enum kl_dtype from[] = {KL_F32, KL_F64, KL_C64},
+                               to[] = {KL_U8, KL_I8, KL_U16, KL_I16};
+    static const double some[] = {0,
+                                  -0.0,
+                                  0.99,
+                                  -0.99,
+                                  6,
+                                  127.9,
+                                  128,
+                                  -128.9,
+                                  -129,
+                                  254.5,
+                                  255.5,
+                                  256,
+                                  32767.5,
+                                  32768,
+                                  65535,
+                                  65535.9,
+                                  65536,
+                                  -32768,
+                                  -32769,
+                                  0x1p31,
+                                  -0x1p31,
+                                  0x1p70,
+                                  -5.5,
+                                  41.25,
+                                  1e-40,
+                                  (double)NAN,
+                                  (double)INFINITY,
+                                  -(double)INFINITY};
+    enum { N_SOME = sizeof some / sizeof *some };
+    static union {
+        float f[2 * MOST];
+        double d[MOST];
+    } in;
+    static uint8_t bytes[2 * MOST + 8];
+    for (int v = 0; v < kl_cpu_n_variants(); v++) {
+        kl_cpu_use_variant(v);
+        for (int f = 0; f < 3; f++)
+            for (int t = 0; t < 4; t++)
+                for (int n = 1; n <= MOST; n += n < 70 ? 1 : 209) {
+                    const int item = t < 2 ? 1 : 2;
+                    const double lo = (double[]){0, -128, 0, -32768}[t],
+                                 hi = (double[]){255, 127, 65535, 32767}[t];
+                    struct operand x, y;
+                    for (int i = 0; i < n; i++) {
+                        /* 6 less the least difference is 5, in float64 too */
+                        const double value = some[i % N_SOME], less = nextafter(value, 0);
+                        if (from[f] == KL_F64)
+                            in.d[i] = i / N_SOME % 2 ? less : value;
+                        else if (from[f] == KL_F32)
+                            in.f[i] = (float)value;
+                        else
+                            in.f[2 * i] = (float)value, in.f[2 * i + 1] = 77;
+                    }
+                    memset(bytes, 0xee, sizeof bytes);
+                    RUN(KL_OP_CAST, NULL, dense(&y, bytes, to[t], DIMS(n)),
+                        IN(dense(&x, &in, from[f], DIMS(n))), false);
+                    for (int i = 0; i < n; i++) {
+                        const double value = from[f] == KL_F64   ? in.d[i]
+                                             : from[f] == KL_F32 ? (double)in.f[i]
+                                                                 : (double)in.f[2 * i];
+                        const double want = isnan(value) ? 0 : fmin(fmax(trunc(value), lo), hi);
+                        uint16_t wide;
+                        memcpy(&wide, bytes + i * item, 2);
+                        const int got = t == 0   ? bytes[i]
+                                        : t == 1 ? (int8_t)bytes[i]
+                                        : t == 2 ? wide
+                                                 : (int16_t)wide;
+                        if (got != (int)want)
+                            fail_msg("%s to %s: %a gives %d, not %d (element %d of %d)",
+                                     kl_dtype_name(from[f]), kl_dtype_name(to[t]), value, got,
+                                     (int)want, i, n);
+                    }
+                    assert_int_equal(bytes[n * item], 0xee);
+                }
+    }
+    kl_cpu_use_variant(-1);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layouts),          cmocka_unit_test(exchanged),
-        cmocka_unit_test(in_place),         cmocka_unit_test(chunks),
-        cmocka_unit_test(large_transposed), cmocka_unit_test(transposed),
-        cmocka_unit_test(transposed_sizes), cmocka_unit_test(empty),
-        cmocka_unit_test(no_kernel)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(floats_to_short_integers),
+                                       cmocka_unit_test(layouts),
+                                       cmocka_unit_test(exchanged),
+                                       cmocka_unit_test(in_place),
+                                       cmocka_unit_test(chunks),
+                                       cmocka_unit_test(large_transposed),
+                                       cmocka_unit_test(transposed),
+                                       cmocka_unit_test(transposed_sizes),
+                                       cmocka_unit_test(empty),
+                                       cmocka_unit_test(no_kernel)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
