@@ -2,12 +2,11 @@
  * n). Shape and dtype alone decide how it is computed. With few rows (or few columns: then the
  * product is computed transposed) the matrix is read once, in place (matvec.inc; bfloat16 by BFDOT,
  * dots_neon_bf16.h). Larger products of floats use packed operands (gemm.c), those of complex64
- * plain loops (matmul.inc). Where the CPU has tile registers, bfloat16 and large products of
+ * are in matmul_complex.c. Where the CPU has tile registers, bfloat16 and large products of
  * float32 and float16 use them (gemm_amx.c). 16-bit floats are added up in float32 and rounded
  * once. The bits depend neither on strides nor on threads. */
 #include "backend/cpu/product/matmul.h"
 
-#include "backend/cpu/math/complex.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/product/dots_neon_bf16.h"
 #include "backend/cpu/product/matvec.h"
@@ -15,20 +14,6 @@
 #include "backend/cpu/operand/patch.h"
 #include "backend/cpu/operand/scratch.h"
 #include "base/alloc.h"
-
-enum { COMPLEX_ROWS = 64, COMPLEX_COLS = 64, COMPLEX_DEPTH = 128 };
-static inline struct kl_c64 c64_madd(struct kl_c64 c, struct kl_c64 a, struct kl_c64 b) {
-    return kl_c64_add(c, kl_c64_mul(a, b));
-}
-#define T struct kl_c64
-#define NAME c64
-#define MADD c64_madd
-#define COLS COMPLEX_COLS
-#define DEPTH COMPLEX_DEPTH
-/* defines add_product_c64 */
-#include "backend/cpu/product/matmul.inc"
-#undef COLS
-#undef DEPTH
 
 /* ---- the product ---- */
 
@@ -317,30 +302,6 @@ static bool row_by_phases(struct kl_product *j, const struct kl_launch *l) {
     return true;
 }
 
-/* ---- complex ---- */
-
-static void complex_task(void *arg, int64_t task) {
-    struct kl_product *j = arg;
-    struct kl_place p = kl_place_of(j, task);
-    _Alignas(64) struct kl_c64 a[COMPLEX_ROWS * COMPLEX_DEPTH], b[COMPLEX_DEPTH * COMPLEX_COLS],
-        c[COMPLEX_ROWS * COMPLEX_COLS];
-    memset(c, 0, sizeof c);
-    for (int64_t k = 0; k < j->k; k += COMPLEX_DEPTH) {
-        int64_t depth = kl_min64(COMPLEX_DEPTH, j->k - k);
-        for (int64_t i = 0; i < p.m; i++)
-            kl_copy_run(8, depth, a + i * COMPLEX_DEPTH, 8,
-                        kl_element(j->a, p.a + (p.row + i) * j->a_row + k * j->a_col),
-                        j->a_col * 8);
-        for (int64_t i = 0; i < depth; i++)
-            kl_copy_run(8, p.n, b + i * COMPLEX_COLS, 8,
-                        kl_element(j->b, p.b + (k + i) * j->b_row + p.col * j->b_col),
-                        j->b_col * 8);
-        add_product_c64(p.m, p.n, depth, a, b, c);
-    }
-    for (int64_t i = 0; i < p.m; i++)
-        kl_store_row(j, &p, i, 0, p.n, (const char *)(c + i * COMPLEX_COLS));
-}
-
 /* ---- the kernel ---- */
 
 static void transpose_job(struct kl_product *j) {
@@ -391,9 +352,7 @@ int kl_cpu_matmul(struct kl_launch *l) {
     j.batches = out->size / (j.m * j.n);
     void (*task)(void *, int64_t) = NULL; /* NULL: gemm.c computes the product */
     if (j.type == KL_C64) {
-        task = complex_task;
-        j.rows = COMPLEX_ROWS;
-        j.cols = COMPLEX_COLS;
+        if (j.n < NARROW && j.n < j.m) transpose_job(&j);
     } else if (is_small(&j)) {
         task = small_task;
         j.rows = j.m;
@@ -415,7 +374,10 @@ int kl_cpu_matmul(struct kl_launch *l) {
     if (task == vector_task && row_by_phases(&j, &alone))
         return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
     if (!task) {
-        if (!kl_cpu_gemm_amx(&j, &alone) && !kl_cpu_gemm_bf16(&j, &alone)) kl_cpu_gemm(&j, &alone);
+        if (j.type == KL_C64)
+            kl_cpu_complex_product(&j, &alone);
+        else if (!kl_cpu_gemm_amx(&j, &alone) && !kl_cpu_gemm_bf16(&j, &alone))
+            kl_cpu_gemm(&j, &alone);
         return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
     }
     j.row_tasks = kl_ceil_div(j.m, j.rows);

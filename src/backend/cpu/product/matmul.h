@@ -1,6 +1,6 @@
 /* matmul.h - a product of matrices as its kernels see it: matmul.c, which chooses how it is
- * computed, gemm.c, gemm_amx.c, gemm_neon_bf16.c, and the products of quantized matrices
- * (quantized/). */
+ * computed, matmul_complex.c, gemm.c, gemm_amx.c, gemm_neon_bf16.c, and the products of quantized
+ * matrices (quantized/). */
 #pragma once
 #include <stdatomic.h>
 #include <string.h>
@@ -86,3 +86,5 @@ bool kl_cpu_gemm_amx(struct kl_product *j, const struct kl_launch *l);
 /* The same of bfloat16 by BFMMLA. Returns false, and does nothing, where it is not there, or
  * vectors are faster. */
 bool kl_cpu_gemm_bf16(struct kl_product *j, const struct kl_launch *l);
+/* Products of complex64. */
+void kl_cpu_complex_product(struct kl_product *j, const struct kl_launch *l);
