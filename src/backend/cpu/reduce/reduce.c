@@ -120,7 +120,8 @@ static void choose_way(struct kl_reduce_job *j) {
     } else {
         int64_t side = kl_split_run(&j->s);
         bool follow = j->s.n_gone == 1 && j->s.gone_strides[0] == side;
-        if (follow && side < KL_REDUCE_NARROW && !j->means) j->way = KL_REDUCE_BY_NARROW;
+        if (follow && side * j->bytes <= KL_REDUCE_NARROW && !j->means)
+            j->way = KL_REDUCE_BY_NARROW;
         if (j->way == KL_REDUCE_BY_NARROW || side >= MIN_COLUMNS) j->run = side;
         j->dense = same && j->run;
         int wide = (int)kl_dtype_size(j->read) > j->bytes ? (int)kl_dtype_size(j->read) : j->bytes;

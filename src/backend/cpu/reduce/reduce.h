@@ -15,8 +15,8 @@ enum {
     KL_REDUCE_WIDTH =
         4096, /* bytes of values that are computed side by side: KL_TILE of the widest type */
     KL_REDUCE_ROWS = KL_TILE,
-    KL_REDUCE_NARROW =
-        64, /* outputs that are computed side by side; more are computed by columns */
+    /* Bytes of outputs that are computed side by side; more are computed by columns. */
+    KL_REDUCE_NARROW = 512,
 };
 _Static_assert(KL_REDUCE_LEAF << (KL_REDUCE_SEGMENT_LEVELS - 1) == KL_REDUCE_SEGMENT,
                "the levels of a segment's counter");
@@ -127,7 +127,7 @@ void kl_reduce_rows(const struct kl_reduce_job *j, int64_t begin, int64_t n, int
 /* The outputs side by side. */
 void kl_reduce_columns(const struct kl_reduce_job *j, int64_t begin, int64_t n, int64_t from,
                        int64_t count, char *results);
-/* The n < KL_REDUCE_NARROW outputs of one run, whose rows are contiguous. */
+/* The n outputs of one run, whose rows are contiguous. */
 void kl_reduce_narrow(const struct kl_reduce_job *j, int64_t begin, int64_t n, int64_t from,
                       int64_t count, char *results);
 /* Whole runs, whose outputs reduce at most KL_REDUCE_LANES elements, all of one segment. */

@@ -121,15 +121,14 @@ void kl_reduce_columns(const struct kl_reduce_job *j, int64_t begin, int64_t n, 
     kl_reduce_finish(j, &counter, results);
 }
 
-/* The n < KL_REDUCE_NARROW outputs of one run, whose rows are contiguous: KL_REDUCE_LANES rows are
- * one row of KL_REDUCE_LANES * n values. */
+/* The n outputs of one run, at most KL_REDUCE_NARROW bytes, whose rows are contiguous:
+ * KL_REDUCE_LANES rows are one row of KL_REDUCE_LANES * n values. */
 void kl_reduce_narrow(const struct kl_reduce_job *j, int64_t begin, int64_t n, int64_t from,
                       int64_t count, char *results) {
     const struct kl_arg *in = j->l->in;
     int item = (int)kl_dtype_size(in->dtype);
-    _Alignas(64) char levels[KL_REDUCE_SEGMENT_LEVELS * KL_REDUCE_NARROW * 8],
-        lanes[KL_REDUCE_LANES * KL_REDUCE_NARROW * 8],
-        typed[KL_REDUCE_LANES * KL_REDUCE_NARROW * 8];
+    _Alignas(64) char levels[KL_REDUCE_SEGMENT_LEVELS * KL_REDUCE_NARROW],
+        lanes[KL_REDUCE_LANES * KL_REDUCE_NARROW], typed[KL_REDUCE_LANES * KL_REDUCE_NARROW];
     struct kl_reduce_counter counter = {levels, n, 0};
     int64_t first;
     kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, 1, &first);
