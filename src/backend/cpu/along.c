@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "backend/cpu/operand/line.h"
 #include "backend/cpu/operand/patch.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/reduce/short_rows.h"
@@ -18,6 +19,7 @@ enum {
     /* The number of rows in a tile is limited as if each row had at least this many elements. */
     LEAST_LINES = 16,
     MOST_ROWS = 1024,
+    PAGE = 4096,
 };
 
 static kl_kernel_fn *family(enum kl_op_id op) {
@@ -200,7 +202,10 @@ static void tile_chunk(void *arg, int64_t i) {
 }
 
 /* Whether the operation has its own code for short rows of that dtype (short_rows.h). */
-static bool has_own_way(enum kl_op_id op, enum kl_dtype dtype) {
+static bool has_own_way(enum kl_op_id op, enum kl_dtype dtype, int64_t length) {
+#if KL_HAS_SHORT
+    if (kl_short_halves_take(op, dtype, length)) return true;
+#endif
     bool real = dtype == KL_F32 || dtype == KL_F16 || dtype == KL_BF16;
     return KL_HAS_SHORT && real &&
            (op == KL_OP_SUM || op == KL_OP_MAX || op == KL_OP_MIN || op == KL_OP_ARGMAX ||
@@ -210,13 +215,12 @@ static bool has_own_way(enum kl_op_id op, enum kl_dtype dtype) {
 int kl_cpu_along(struct kl_launch *l) {
     const struct kl_arg *in = l->in, *out = l->out;
     struct job j = {.l = l, .kernel = family(l->op)};
-    if ((l->op != KL_OP_SOFTMAX && (in->size < FROM || !(in->layout & KL_ROW_CONTIGUOUS))) ||
-        has_own_way(l->op, in->dtype))
+    if (l->op != KL_OP_SOFTMAX && (in->size < FROM || !(in->layout & KL_ROW_CONTIGUOUS)))
         return j.kernel(l);
     j.length = look(&j);
-    if (j.length < SHORTEST || kl_cpu_scans_squares(l, j.length) ||
-        j.length > longest(l->op, in->dtype) || in->size == 0 ||
-        (!j.reduces && !(out->layout & KL_ROW_CONTIGUOUS)))
+    if (j.length < SHORTEST || has_own_way(l->op, in->dtype, j.length) ||
+        kl_cpu_scans_squares(l, j.length) || j.length > longest(l->op, in->dtype) ||
+        in->size == 0 || (!j.reduces && !(out->layout & KL_ROW_CONTIGUOUS)))
         return j.kernel(l);
     j.rows = in->size / j.length;
     int64_t lines = j.length < LEAST_LINES ? LEAST_LINES : j.length;
@@ -224,6 +228,8 @@ int kl_cpu_along(struct kl_launch *l) {
                       ? kl_dtype_size(in->dtype)
                       : kl_dtype_size(out->dtype);
     j.tile = kl_min64(MOST_ROWS, ROOM / (int64_t)item / lines);
+    /* Lines that are a page apart would share one set of the L1 cache. */
+    if (j.tile * (int64_t)item % PAGE == 0) j.tile -= KL_LINE / (int64_t)item;
     atomic_init(&j.rc, KL_OK);
     struct kl_launch alone = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
     kl_run_tasks(&alone, kl_ceil_div(j.rows, j.tile), tile_chunk, &j);

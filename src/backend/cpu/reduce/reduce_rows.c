@@ -47,6 +47,11 @@ void kl_reduce_rows(const struct kl_reduce_job *j, int64_t begin, int64_t n, int
             kl_short_sums(in->dtype, (float *)(void *)results, x, offsets, n, count);
         return;
     }
+    if (j->dense && in->dtype == j->type && kl_short_halves_take(j->l->op, in->dtype, count)) {
+        kl_short_halves(j->join.fold, (uint64_t *)(void *)results,
+                        (const uint64_t *)in->data + from, offsets, n, count);
+        return;
+    }
 #endif
     if (j->truths && j->dense) {
         const uint8_t *x = (const uint8_t *)in->data + from;

@@ -22,6 +22,14 @@ void kl_short_extremes(bool half, struct kl_order order, void *out, const void *
 /* The position of the first of the largest elements, as arg_reduce.c defines it. */
 void kl_short_places(bool half, struct kl_order order, uint32_t *out, const void *x,
                      const int64_t *offsets, int64_t rows, int64_t n);
+/* Reductions of rows of 64-bit elements, whose values fold joins (reduce.h), by the tree of one
+ * leaf. take: for which operations and lengths. */
+static inline bool kl_short_halves_take(enum kl_op_id op, enum kl_dtype dtype, int64_t n) {
+    return kl_dtype_size(dtype) == 8 && (n == 4 || n == 8 || n == 16 || n == 32 || n == 48) &&
+           (op == KL_OP_SUM || op == KL_OP_PROD || op == KL_OP_MAX || op == KL_OP_MIN);
+}
+void kl_short_halves(void (*fold)(void *a, const void *b, int64_t n), uint64_t *out,
+                     const uint64_t *x, const int64_t *offsets, int64_t rows, int64_t n);
 #else
 #define KL_HAS_SHORT 0
 #endif

@@ -217,6 +217,59 @@ void kl_short_places(bool half, struct kl_order order, uint32_t *out, const void
         if (place == few) memcpy(out + from, few, (size_t)(rows - from) * sizeof *out);
     }
 }
+/* ---- rows of 64-bit elements ---- */
+
+enum { SIDE_BY_SIDE = 64 /* rows */ };
+typedef uint64_t eight __attribute__((vector_size(64), aligned(8)));
+
+/* Takes runs of `half` elements to lo and to hi by turns. n is a multiple of 16. lo may be x. */
+static void split_runs(const uint64_t *x, uint64_t *lo, uint64_t *hi, int64_t n, int half) {
+    static const int64_t places[3][8] = {
+        {0, 2, 4, 6, 8, 10, 12, 14}, {0, 1, 4, 5, 8, 9, 12, 13}, {0, 1, 2, 3, 8, 9, 10, 11}};
+    if (half == 8)
+        for (int64_t i = 0; i < n; i += 16) {
+            const eight a = *(const eight *)(x + i), b = *(const eight *)(x + i + 8);
+            ask((const char *)(x + i), 128);
+            *(eight *)(lo + i / 2) = a;
+            *(eight *)(hi + i / 2) = b;
+        }
+    else {
+        const __m512i first = _mm512_loadu_si512(places[half / 2]),
+                      second = _mm512_add_epi64(first, _mm512_set1_epi64(half));
+        for (int64_t i = 0; i < n; i += 16) {
+            const __m512i a = _mm512_loadu_si512(x + i), b = _mm512_loadu_si512(x + i + 8);
+            _mm512_storeu_si512(lo + i / 2, _mm512_permutex2var_epi64(a, first, b));
+            _mm512_storeu_si512(hi + i / 2, _mm512_permutex2var_epi64(a, second, b));
+        }
+    }
+}
+
+void kl_short_halves(void (*fold)(void *a, const void *b, int64_t n), uint64_t *out,
+                     const uint64_t *x, const int64_t *offsets, int64_t rows, int64_t n) {
+    _Alignas(64) uint64_t lo[SIDE_BY_SIDE * LANES] = {0}, hi[SIDE_BY_SIDE * LANES];
+    const int64_t wide = kl_min64(n, LANES);
+    for (int64_t at = 0; at < rows; at += SIDE_BY_SIDE) {
+        const int64_t some = kl_min64(SIDE_BY_SIDE, rows - at), all = kl_round_up(some, ROWS);
+        const uint64_t *from = x + offsets[at];
+        bool apart = some < SIDE_BY_SIDE || n > wide;
+        for (int64_t r = 0; r < some; r++) apart |= offsets[at + r] != offsets[at] + r * n;
+        if (apart) {
+            for (int64_t r = 0; r < some; r++)
+                memcpy(lo + r * wide, x + offsets[at + r], (size_t)wide * 8);
+            from = lo;
+        }
+        for (int64_t part = wide; part < n; part += wide) {
+            for (int64_t r = 0; r < some; r++)
+                memcpy(hi + r * wide, x + offsets[at + r] + part, (size_t)wide * 8);
+            fold(lo, hi, some * wide);
+        }
+        for (int64_t half = wide / 2; half; half /= 2, from = lo) {
+            split_runs(from, lo, hi, 2 * half * all, (int)half);
+            fold(lo, hi, half * all);
+        }
+        memcpy(out + at, lo, (size_t)some * 8);
+    }
+}
 #else
 typedef int kl_short_nothing; /* C requires at least one declaration in a file */
 #endif

@@ -180,8 +180,8 @@ static void compare(int i, enum kl_dtype dtype, int rows, int length) {
 /* Every operation and dtype, at lengths near the sides of squares and both limits; the number of
  * rows is no multiple of the tile's. */
 static void same_bits(void **state) {
-    static const int lengths[] = {1,  2,  3,  5,  7,  8,  9,  15,  16,  17,  23, 31,
-                                  32, 33, 48, 49, 63, 64, 65, 127, 128, 129, 256};
+    static const int lengths[] = {1,  2,  3,  4,  5,  7,  8,  9,  15,  16,  17,  23,
+                                  31, 32, 33, 48, 49, 63, 64, 65, 127, 128, 129, 256};
     for (int i = 0; i < N_CASES; i++)
         for (int dtype = 0; dtype < KL_N_DTYPES; dtype++) {
             if (!takes(i, (enum kl_dtype)dtype)) continue;
@@ -354,11 +354,74 @@ static void no_memory(void **state) {
     free(y);
 }
 
+/* Rows that do not follow each other, but of which each 64th is where it would be if they did. */
+static void turned_rows(void **state) {
+    enum { A = 8, B = 8, C = 3 };
+    static const struct { int n_axes, axes[1]; } inner = {1, {3}};
+    for (int n = 4; n <= 48; n *= 2) {
+        int64_t *x = malloc(sizeof(int64_t[C]) * A * B * (size_t)n), got[C * B * A];
+        struct operand view, z;
+        for (int i = 0; i < C * A * B * n; i++) x[i] = next();
+        strided_operand(&view, x, KL_I64, DIMS(C, B, A, n), STRIDES(A * B * n, n, B * n, 1));
+        RUN(KL_OP_SUM, &inner, dense(&z, got, KL_I64, DIMS(C, B, A, 1)), IN(&view), false);
+        for (int o = 0; o < C * B * A; o++) {
+            int64_t want = 0;
+            const int row = o / (A * B) * A * B + o % A * B + o / A % B;
+            for (int i = 0; i < n; i++) want += x[row * n + i];
+            if (got[o] != want) fail_msg("%d: %d is %lld", n, o, (long long)got[o]);
+        }
+        free(x);
+    }
+}
+
+/* Columns of few numbers are reduced as wide rows up to a number of bytes, and give the bits of
+ * rows. */
+static void narrow_columns(void **state) {
+    enum { ROWS = 277, MOST_COLUMNS = 513 };
+    static const int columns[] = {63, 64, 65, 127, 128, 129, 255, 256, 257, 512, MOST_COLUMNS};
+    static const struct { int n_axes, axes[1]; } down = {1, {0}};
+    char *x = malloc(ROWS * MOST_COLUMNS * 8), *turned = malloc(ROWS * MOST_COLUMNS * 8);
+    char want[MOST_COLUMNS * 8], got[MOST_COLUMNS * 8];
+    special_of = 997;
+    for (int i = 0; i < N_CASES && cases[i].params == &last; i++)
+        for (int dtype = 0; dtype < KL_N_DTYPES; dtype++)
+            for (size_t k = 0; k < sizeof columns / sizeof *columns; k++) {
+                const enum kl_dtype type = (enum kl_dtype)dtype;
+                const int n = columns[k];
+                const size_t item = kl_dtype_size(type);
+                if (!takes(i, type) || cases[i].out >= 0) continue;
+                if (!kl_test_takes("cpu", 8)) continue;
+                struct operand a, z;
+                fill(x, type, ROWS * n);
+                for (int r = 0; r < ROWS; r++)
+                    for (int c = 0; c < n; c++)
+                        memcpy(turned + (size_t)(c * ROWS + r) * item,
+                               x + (size_t)(r * n + c) * item, item);
+                kl_cpu_use_variant(0);
+                RUN(cases[i].op, &last, dense(&z, want, type, DIMS(n, 1)),
+                    IN(dense(&a, turned, type, DIMS(n, ROWS))), false);
+                for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+                    kl_cpu_use_variant(variant);
+                    memset(got, 0x5a, sizeof got);
+                    RUN(cases[i].op, &down, dense(&z, got, type, DIMS(1, n)),
+                        IN(dense(&a, x, type, DIMS(ROWS, n))), true);
+                    one_nan(got, type, (size_t)n * item);
+                    one_nan(want, type, (size_t)n * item);
+                    if (memcmp(got, want, (size_t)n * item))
+                        fail_msg("case %d, %s, %d columns: other bits", i, kl_dtype_name(type), n);
+                }
+            }
+    kl_cpu_use_variant(-1);
+    free(x);
+    free(turned);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits),     cmocka_unit_test(special_values),
-        cmocka_unit_test(batches),       cmocka_unit_test(logsumexp_batches),
-        cmocka_unit_test(partial_tiles), cmocka_unit_test(which_axes),
+        cmocka_unit_test(same_bits),      cmocka_unit_test(turned_rows),
+        cmocka_unit_test(narrow_columns), cmocka_unit_test(special_values),
+        cmocka_unit_test(batches),        cmocka_unit_test(logsumexp_batches),
+        cmocka_unit_test(partial_tiles),  cmocka_unit_test(which_axes),
         cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
