@@ -10,6 +10,7 @@
 #include "backend/cpu/operand/nontemporal.h"
 #include "backend/cpu/operand/scratch.h"
 #include "backend/cpu/operand/tile.h"
+#include "backend/cpu/vector/lanes.h"
 #include "backend/cpu/vector/wide.h"
 #include "base/alloc.h"
 #include "base/op/op_params.h"
@@ -21,6 +22,7 @@ struct job {
     enum kl_dtype type;
     int64_t length, rows, group;
     bool centred, nontemporal;
+    bool is_short; /* contiguous rows of at most one run are computed many at a time */
     float eps;
     char *weight, *bias; /* of the compute type, contiguous, with room for whole runs; NULL: none */
     atomic_bool no_memory;
@@ -50,15 +52,88 @@ struct job {
 /* defines sum_f16, apply_f16, norm_f16, last_f16 */
 #include "backend/cpu/norm/norm.inc"
 
+#if KL_HAS_SIMD
+/* ---- rows of at most one run, KL_WIDE_LANES of them at a time: their sums are joined together,
+ * and each row stays in registers or in the L1 cache ---- */
+typedef int32_t bits __attribute__((vector_size(sizeof(kl_simd))));
+#define KEPT(v, m) ((kl_simd)((bits)(v) & (bits)(m)))
+/* 0 in lanes in which `keep` is 0. */
+KL_INLINE kl_pair kept(kl_pair v, kl_pair keep) {
+    return (kl_pair){KL_WIDE_2(KEPT, v.a, keep.a), KL_WIDE_2(KEPT, v.b, keep.b)};
+}
+/* Rows of n elements from x to y. Reads and writes a whole run from the beginning of each. */
+static void norm_block(const struct job *j, float *y, const float *x) {
+    const int64_t n = j->length;
+    const float *weight = (const float *)j->weight, *bias = (const float *)j->bias;
+    const kl_wide zero = kl_wide_set(0);
+    kl_pair v[KL_WIDE_LANES], p[KL_WIDE_LANES];
+    float lanes[KL_HALVES] = {0}, mean[KL_WIDE_LANES] = {0}, factor[KL_WIDE_LANES];
+    memset(lanes, 0xff, (size_t)n * sizeof *lanes);
+    const kl_pair keep = kl_pair_load(lanes);
+    for (int k = 0; k < KL_WIDE_LANES; k++) {
+        v[k] = kept(kl_pair_load(x + k * n), keep);
+        p[k] = (kl_pair){kl_wide_add(v[k].a, zero), kl_wide_add(v[k].b, zero)};
+    }
+    for (int pass = !j->centred; pass < 2; pass++) {
+        if (pass == 1)
+            for (int k = 0; k < KL_WIDE_LANES; k++) {
+                const kl_wide m = kl_wide_set(mean[k]);
+                v[k] = (kl_pair){kl_wide_sub(v[k].a, m), kl_wide_sub(v[k].b, m)};
+                const kl_pair d = kept(v[k], keep);
+                p[k] = (kl_pair){kl_wide_mul(d.a, d.a), kl_wide_mul(d.b, d.b)};
+            }
+        kl_pair_sums_f32(pass ? factor : mean, p);
+        for (int k = 0; !pass && k < KL_WIDE_LANES; k++) mean[k] /= (float)n;
+    }
+    for (int k = 0; k < KL_WIDE_LANES; k++) factor[k] = 1 / sqrtf(factor[k] / (float)n + j->eps);
+    for (int k = 0; k < KL_WIDE_LANES; k++) {
+        const kl_wide f = kl_wide_set(factor[k]);
+        kl_pair to = {kl_wide_mul(v[k].a, f), kl_wide_mul(v[k].b, f)};
+        if (weight) {
+            const kl_pair w = kl_pair_load(weight);
+            to = (kl_pair){kl_wide_mul(to.a, w.a), kl_wide_mul(to.b, w.b)};
+        }
+        if (bias) {
+            const kl_pair b = kl_pair_load(bias);
+            to = (kl_pair){kl_wide_add(to.a, b.a), kl_wide_add(to.b, b.b)};
+        }
+        kl_pair_store(y + k * n, to);
+    }
+}
+static void norm_short(const struct job *j, char *out, const char *in, int64_t rows) {
+    enum { ROOM = (KL_WIDE_LANES + 1) * KL_HALVES };
+    _Alignas(KL_LINE) float from[ROOM] = {0}, to[ROOM];
+    const enum kl_dtype dtype = j->l->in->dtype;
+    const int64_t n = j->length, item = (int64_t)kl_dtype_size(dtype);
+    for (int64_t r = 0; r < rows; r += KL_WIDE_LANES) {
+        const int64_t some = kl_min64(KL_WIDE_LANES, rows - r) * n, beyond = (rows - r) * n - some;
+        const char *x = in + r * n * item;
+        char *y = out + r * n * item;
+        if (dtype == KL_F32 && beyond >= KL_HALVES && in != out) {
+            norm_block(j, (float *)(void *)y, (const float *)(const void *)x);
+            continue;
+        }
+        kl_convert(KL_F32, from, dtype, x, some);
+        norm_block(j, to, from);
+        kl_convert(dtype, y, KL_F32, to, some);
+    }
+}
+#endif
+
 /* ---- float64: in 8 lanes ---- */
 static double sum_f64(const double *x, int64_t n, double mean, bool squares) {
     enum { LANES = 8 };
     double lane[LANES] = {0};
-    for (int64_t i = 0; i < n; i += LANES)
-        for (int k = 0; k < LANES && i + k < n; k++) {
-            double v = x[i + k] - mean;
-            lane[k] += squares ? v * v : v;
-        }
+    int64_t i = 0;
+    if (squares)
+        for (; i + LANES <= n; i += LANES)
+            KL_LANES(k, LANES) lane[k] += (x[i + k] - mean) * (x[i + k] - mean);
+    else
+        for (; i + LANES <= n; i += LANES) KL_LANES(k, LANES) lane[k] += x[i + k] - mean;
+    for (int k = 0; i + k < n; k++) {
+        double v = x[i + k] - mean;
+        lane[k] += squares ? v * v : v;
+    }
     for (int step = LANES / 2; step; step /= 2)
         for (int k = 0; k < step; k++) lane[k] += lane[k + step];
     return lane[0];
@@ -94,6 +169,13 @@ static void norm_chunk(void *arg, int64_t i) {
         kl_cursor_init_arg(&c, in);
         kl_cursor_seek(&c, begin * j->length);
     }
+#if KL_HAS_SIMD
+    if (j->is_short) {
+        norm_short(j, (char *)out->data + begin * bytes, (const char *)in->data + begin * bytes,
+                   end - begin);
+        return;
+    }
+#endif
     for (int64_t r = begin; r < end; r++) {
         const char *x = row;
         if (dense)
@@ -125,7 +207,7 @@ static char *dense_of(const struct job *j, const struct kl_arg *a, void **memory
         kl_convert(j->type, copy + at * size, a->dtype, kl_cursor_next(&c, m, &raw), m);
     }
 #if KL_HAS_SIMD
-    if (j->norm == norm_bf16)
+    if (j->norm == norm_bf16 && !j->is_short)
         for (int64_t at = 0; at < n; at += KL_HALVES) {
             float was[KL_HALVES], *run = (float *)copy + at;
             memcpy(was, run, sizeof was);
@@ -150,6 +232,8 @@ int kl_cpu_norm(struct kl_launch *l) {
     j.nontemporal = kl_nontemporal(l->out, j.length * (int64_t)kl_dtype_size(in->dtype)) &&
                     j.length % KL_HALVES == 0;
     j.group = kl_ceil_div(KL_CHUNK / 4, j.length);
+    j.is_short =
+        KL_HAS_SIMD && j.type == KL_F32 && j.length <= KL_HALVES && in->layout & KL_ROW_CONTIGUOUS;
     void *memory[2] = {NULL, NULL};
     if (p->has_weight) j.weight = dense_of(&j, &l->in[1], &memory[0]);
     if (p->has_bias) j.bias = dense_of(&j, &l->in[1 + p->has_weight], &memory[1]);
