@@ -70,6 +70,8 @@ static int resolve_padding(struct padding *p, const struct kl_array *a, const in
 static int pad_constant(struct kl_array **out, struct kl_array *a, const struct padding *p,
                         struct kl_array *value, struct kl_stream *s, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);
+    const enum kl_dtype dtype = (enum kl_dtype)a->t.dtype;
+    struct kl_shape checked;
     int stop[KL_MAX_NDIM], step[KL_MAX_NDIM];
     size_t n = (size_t)a->t.ndim;
     for (size_t i = 0; i < n; i++) {
@@ -79,8 +81,16 @@ static int pad_constant(struct kl_array **out, struct kl_array *a, const struct 
     if (value->t.size != 1)
         return kl_fail(err, KL_ESHAPE, "the value has shape %s; one element is taken",
                        KL_SHAPE_TEXT_OF(value));
+    KL_TRY(kl_check_shape(&checked, p->to.dims, n, dtype, NULL, err));
     struct kl_array *one = KL_TERM(&t, kl_reshape_to(&t.made, value, 0, NULL, s, err));
-    struct kl_array *full = KL_TERM(&t, kl_full(&t.made, p->to.dims, n, one, a->t.dtype, s, err));
+    if (a->t.size == 0) {
+        one = KL_TERM(&t, kl_full(&t.made, p->to.dims, n, one, dtype, s, err));
+        return kl_terms_end(&t, one, out);
+    }
+    one = KL_TERM(&t, kl_cast_to(&t.made, one, dtype, s, err));
+    /* A view: the update writes the value only to the places around a. */
+    struct kl_array *full =
+        KL_TERM(&t, kl_broadcast_view(&t.made, one, p->to.ndim, p->to.dims, err));
     struct kl_array *done =
         KL_TERM(&t, kl_slice_update(&t.made, full, a, p->low, n, stop, n, step, n, s, err));
     return kl_terms_end(&t, done, out);

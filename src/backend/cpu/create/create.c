@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
-#include "backend/cpu/operand/tile.h"
+#include "backend/cpu/operand/patch.h"
 #include "base/number/threefry.h"
 #include "base/op/op_params.h"
 
@@ -115,33 +115,104 @@ int kl_cpu_random_bits(struct kl_launch *l) {
 }
 
 /* ---- SLICE_UPDATE ---- */
+/* Elements that are copied to other places: those of all axes but the ones of length 1. */
+struct box {
+    char *dst;
+    const char *src;
+    int item, n;
+    int dims[KL_LONG_AXES];
+    int64_t to[KL_LONG_AXES], from[KL_LONG_AXES], each; /* of the first axis, in one task */
+};
+
+/* Adds n places of an axis to a box; steps in elements. */
+static __attribute__((noinline)) void box_axis(struct box *b, int64_t n, int64_t to, int64_t from) {
+    if (n == 1 || b->n == KL_LONG_AXES) return;
+    b->dims[b->n] = (int)n;
+    b->to[b->n] = to;
+    b->from[b->n++] = from;
+}
+
+static void box_task(void *arg, int64_t i) {
+    struct box b = *(const struct box *)arg;
+    const int64_t at = b.n ? i * b.each * b.item : 0;
+    b.dims[0] = (int)kl_min64(b.each, b.dims[0] - i * b.each);
+    kl_copy_strided(b.item, b.n, b.dims, b.dst + at * b.to[0], b.to, b.src + at * b.from[0],
+                    b.from);
+}
+
+static __attribute__((noinline)) void copy_box(const struct kl_launch *l, struct box *b) {
+    int64_t size = 1;
+    for (int i = 0; i < b->n && size > 0; i++) size *= b->dims[i];
+    if (size == 0) return;
+    const int64_t rows = b->n ? b->dims[0] : 1;
+    b->each = size < KL_PARALLEL_FROM ? rows : kl_max64(1, KL_CHUNK / (size / rows));
+    kl_run_tasks(l, kl_ceil_div(rows, b->each), box_task, b);
+}
+
+/* Copies what the update does not write: of each axis the places before it and after it, which are
+ * as long in the axes before as the update, and whole in the axes after. */
+static void copy_around(const struct kl_launch *l, const struct kl_slice_params *p) {
+    const struct kl_arg *base = &l->in[0], *update = &l->in[1], *out = l->out;
+    for (int part = 0; part < 2 * out->ndim; part++) {
+        const int axis = part / 2;
+        struct box b = {.item = (int)kl_dtype_size(out->dtype)};
+        int64_t to = 0, from = 0;
+        for (int i = 0; i < out->ndim; i++) {
+            const int64_t first = p->v[i], end = first + update->dims[i];
+            int64_t start = i < axis ? first : 0, n = i < axis ? update->dims[i] : out->dims[i];
+            if (i == axis && part % 2) {
+                start = end;
+                n -= end;
+            } else if (i == axis) {
+                n = first;
+            }
+            to += start * out->strides[i];
+            from += start * base->strides[i];
+            box_axis(&b, n, out->strides[i], base->strides[i]);
+        }
+        b.dst = (char *)out->data + to * b.item;
+        b.src = (const char *)base->data + from * b.item;
+        copy_box(l, &b);
+    }
+}
+
 int kl_cpu_slice_update(struct kl_launch *l) {
     const struct kl_slice_params *p = l->params;
     const struct kl_arg *base = &l->in[0], *update = &l->in[1], *out = l->out;
-    int bytes = (int)kl_dtype_size(out->dtype);
-    int64_t strides[KL_LONG_AXES], own[KL_LONG_AXES], offset = 0;
-    int dims[KL_LONG_AXES], n = 0;
-    if (out->data != base->data)
-        kl_copy_strided(bytes, out->ndim, out->dims, out->data, out->strides, base->data,
-                        base->strides);
-    if (update->size == 0) return KL_OK;
+    struct box b = {.src = update->data, .item = (int)kl_dtype_size(out->dtype)};
+    bool near = update->size > 0;
+    int64_t to = 0;
     for (int i = 0; i < p->ndim; i++) {
-        offset += p->v[i] * out->strides[i];
-        if (update->dims[i] == 1 || n == KL_LONG_AXES) continue;
-        dims[n] = update->dims[i];
-        strides[n] = p->v[p->ndim + i] * out->strides[i];
-        own[n++] = update->strides[i];
+        const int64_t step = p->v[p->ndim + i];
+        if (step != 1 && update->dims[i] != 1) near = false;
+        to += p->v[i] * out->strides[i];
+        box_axis(&b, update->dims[i], step * out->strides[i], update->strides[i]);
     }
-    kl_copy_strided(bytes, n, dims, (char *)out->data + offset * bytes, strides, update->data, own);
+    b.dst = (char *)out->data + to * b.item;
+    if (out->data != base->data) {
+        if (near)
+            copy_around(l, p);
+        else
+            kl_copy_strided(b.item, out->ndim, out->dims, out->data, out->strides, base->data,
+                            base->strides);
+    }
+    if (update->size > 0) copy_box(l, &b);
     return KL_OK;
 }
 
 /* ---- CONCATENATE ---- */
+enum {
+    ROOM = 1 << 14,   /* bytes of a tile of rows */
+    LEAST_BLOCK = 16, /* the fewest rows in it */
+};
+
 struct concat_job {
     const struct kl_launch *l;
     const struct kl_arg *in;
     int64_t begin;        /* the length of this input along the axis times the elements per step */
     int64_t row, out_row; /* elements per step of the outer axes, in the input and the output */
+    int64_t outer, block; /* the number of steps; those that fit into a tile */
+    int cell;             /* the bytes of a row, where they are those of an element in all inputs */
 };
 
 static void concat_chunk(void *arg, int64_t chunk) {
@@ -159,16 +230,51 @@ static void concat_chunk(void *arg, int64_t chunk) {
     }
 }
 
+/* Short rows: all inputs are read for a block of steps, whose results are then still in a cache. */
+static void concat_block(void *arg, int64_t block) {
+    const struct concat_job *j = arg;
+    const struct kl_launch *l = j->l;
+    const int64_t item = (int64_t)kl_dtype_size(l->out->dtype), at = block * j->block,
+                  n = kl_min64(j->block, j->outer - at);
+    _Alignas(64) char tile[ROOM];
+    char *to = (char *)l->out->data + at * j->out_row * item, *dst = to;
+    for (int k = 0; k < l->n_in; k++) {
+        const int64_t row = l->in[k].size / j->outer;
+        struct kl_cursor c;
+        if (row == 0) continue;
+        kl_cursor_init_arg(&c, &l->in[k]);
+        kl_cursor_seek(&c, at * row);
+        kl_cursor_read(&c, n * row, tile + (j->cell ? k * n * j->cell : 0));
+        if (!j->cell) kl_copy_rows(n, row * item, dst, j->out_row * item, tile, row * item);
+        dst += row * item;
+    }
+    if (j->cell && l->n_in == 2)
+        kl_interleave(j->cell, n, to, tile, tile + n * j->cell);
+    else if (j->cell)
+        kl_cpu_transpose(j->cell, to, l->n_in * j->cell, tile, n * j->cell, l->n_in, n);
+}
+
 int kl_cpu_concatenate(struct kl_launch *l) {
     const struct kl_axis_params *p = l->params;
-    int64_t inner = 1, begin = 0;
-    if (l->out->size == 0) return KL_OK;
-    for (int i = p->axis + 1; i < l->out->ndim; i++) inner *= l->out->dims[i];
-    for (int k = 0; k < l->n_in; k++) {
-        struct concat_job j = {l, &l->in[k], begin, l->in[k].dims[p->axis] * inner,
-                               l->out->dims[p->axis] * inner};
-        kl_run_tasks(l, kl_ceil_div(l->in[k].size, KL_CHUNK), concat_chunk, &j);
-        begin += j.row;
+    const int64_t item = (int64_t)kl_dtype_size(l->out->dtype);
+    struct concat_job j = {.l = l, .outer = l->out->size > 0};
+    if (!j.outer) return KL_OK;
+    for (int i = 0; i < p->axis && j.outer > 0; i++) j.outer *= l->out->dims[i];
+    j.out_row = l->out->size / j.outer;
+    j.block = ROOM / (j.out_row * item);
+    int64_t cell = l->in[0].size / j.outer * item;
+    bool cells = cell == 1 || cell == 2 || cell == 4 || cell == 8;
+    for (int k = 1; k < l->n_in && cells; k++) cells = l->in[k].size == l->in[0].size;
+    if (cells) j.cell = (int)cell;
+    if (j.block >= LEAST_BLOCK && j.outer > 1) {
+        struct kl_launch alone = {.parallel = l->out->size < KL_CHUNK ? NULL : l->parallel};
+        kl_run_tasks(&alone, kl_ceil_div(j.outer, j.block), concat_block, &j);
+        return KL_OK;
+    }
+    for (j.in = l->in; j.in < l->in + l->n_in; j.in++) {
+        j.row = j.in->size / j.outer;
+        kl_run_tasks(l, kl_ceil_div(j.in->size, KL_CHUNK), concat_chunk, &j);
+        j.begin += j.row;
     }
     return KL_OK;
 }

@@ -3,7 +3,11 @@
 
 #include <string.h>
 
-enum { SHORT_ROW = 16 }; /* elements; shorter rows are not copied by a call each */
+enum {
+    SHORT_ROW =
+        16, /* elements of rows that lie apart: shorter ones are not copied by a call each */
+    SHORT_COPY = 256 /* bytes; the same for rows of neighbouring elements */
+};
 
 /* Elements of any dtype and of any alignment. */
 typedef uint8_t any_1 __attribute__((may_alias));
@@ -73,30 +77,18 @@ static inline void advance(struct kl_cursor *c, int64_t n) {
     }
 }
 
-/* n copies of one element, side by side. */
+/* n copies of one element, side by side: eight bytes of them at a time. */
 static void repeat(int item, int64_t n, void *to, const void *from) {
-    uint8_t b;
-    uint16_t h;
-    uint32_t w;
-    uint64_t d;
-    switch (item) {
-    case 1:
-        memcpy(&b, from, 1);
-        memset(to, b, (size_t)n);
-        break;
-    case 2:
-        memcpy(&h, from, 2);
-        KL_EACH(i, n) memcpy((char *)to + 2 * i, &h, 2);
-        break;
-    case 4:
-        memcpy(&w, from, 4);
-        KL_EACH(i, n) memcpy((char *)to + 4 * i, &w, 4);
-        break;
-    default:
-        memcpy(&d, from, 8);
-        KL_EACH(i, n) memcpy((char *)to + 8 * i, &d, 8);
-        break;
+    uint64_t eight = 0;
+    memcpy(&eight, from, (size_t)item);
+    for (int bits = 8 * item; bits < 64; bits *= 2) eight |= eight << bits;
+    const int64_t bytes = n * item, whole = bytes / 8;
+    if (item == 1) {
+        memset(to, (int)(eight & 0xff), (size_t)n);
+        return;
     }
+    KL_EACH(i, whole) memcpy((char *)to + 8 * i, &eight, 8);
+    memcpy((char *)to + 8 * whole, &eight, (size_t)(bytes % 8));
 }
 
 /* n elements from the last to the first; from is the address of the last one. */
@@ -134,37 +126,76 @@ static void every_second(int item, int64_t n, void *to, const void *from) {
 #undef EVERY_SECOND
 }
 
+void kl_interleave(int item, int64_t n, void *to, const void *even, const void *odd) {
+#define INTERLEAVE(T)                \
+    do {                             \
+        T *dst = to;                 \
+        const T *a = even, *b = odd; \
+        KL_EACH(i, n) {              \
+            dst[2 * i] = a[i];       \
+            dst[2 * i + 1] = b[i];   \
+        }                            \
+    } while (0)
+    switch (item) {
+    case 1: INTERLEAVE(any_1); break;
+    case 2: INTERLEAVE(any_2); break;
+    case 4: INTERLEAVE(any_4); break;
+    default: INTERLEAVE(any_8); break;
+    }
+#undef INTERLEAVE
+}
+
 /* `rows` neighbouring elements, each `copies` times. */
 static void repeat_each(int item, int64_t rows, int64_t copies, void *to, const void *from) {
-#define TWICE(T)                                               \
-    do {                                                       \
-        T *dst = to;                                           \
-        const T *src = from;                                   \
-        KL_EACH(i, rows) dst[2 * i] = dst[2 * i + 1] = src[i]; \
-    } while (0)
-#define MANY(T)                                                   \
+    if (copies == 2) {
+        kl_interleave(item, rows, to, from, from);
+        return;
+    }
+#define REPEAT(T)                                                 \
     do {                                                          \
         T *dst = to;                                              \
         const T *src = from;                                      \
         for (int64_t i = 0; i < rows; i++)                        \
             for (int64_t k = 0; k < copies; k++) *dst++ = src[i]; \
     } while (0)
-#define BY_COPIES(T)     \
-    do {                 \
-        if (copies == 2) \
-            TWICE(T);    \
-        else             \
-            MANY(T);     \
-    } while (0)
     switch (item) {
-    case 1: BY_COPIES(any_1); break;
-    case 2: BY_COPIES(any_2); break;
-    case 4: BY_COPIES(any_4); break;
-    default: BY_COPIES(any_8); break;
+    case 1: REPEAT(any_1); break;
+    case 2: REPEAT(any_2); break;
+    case 4: REPEAT(any_4); break;
+    default: REPEAT(any_8); break;
     }
-#undef BY_COPIES
-#undef MANY
-#undef TWICE
+#undef REPEAT
+}
+
+void kl_copy_rows(int64_t rows, int64_t bytes, void *to, int64_t to_step, const void *from,
+                  int64_t from_step) {
+    char *dst = to;
+    const char *src = from;
+    /* The first SIZE bytes of a row and the last SIZE bytes, which may overlap, are all of it. */
+#define ENDS(SIZE)                                                         \
+    for (int64_t r = 0; r < rows; r++, src += from_step, dst += to_step) { \
+        struct {                                                           \
+            char room[SIZE];                                               \
+        } first, last;                                                     \
+        memcpy(&first, src, SIZE);                                         \
+        memcpy(&last, src + bytes - SIZE, SIZE);                           \
+        memcpy(dst, &first, SIZE);                                         \
+        memcpy(dst + bytes - SIZE, &last, SIZE);                           \
+    }
+    if (bytes > 64 || bytes < 2)
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(dst + r * to_step, src + r * from_step, (size_t)bytes);
+    else if (bytes > 32)
+        ENDS(32)
+    else if (bytes > 16)
+        ENDS(16)
+    else if (bytes >= 8)
+        ENDS(8)
+    else if (bytes >= 4)
+        ENDS(4)
+    else
+        ENDS(2)
+#undef ENDS
 }
 
 /* rows x cols elements, row by row; steps in bytes. A row may be too short for a call. */
@@ -172,6 +203,10 @@ static void copy_rows(int item, int64_t rows, int64_t cols, void *to, const void
                       int64_t row_step, int64_t col_step) {
     if (row_step == item && col_step == 0) {
         repeat_each(item, rows, cols, to, from);
+        return;
+    }
+    if (col_step == item) {
+        kl_copy_rows(rows, cols * item, to, cols * item, from, row_step);
         return;
     }
     char *dst = to;
@@ -231,6 +266,14 @@ static inline int64_t run_of(const struct kl_cursor *c, int64_t n) {
     return kl_min64(n, c->dims[i] - c->at[i]);
 }
 
+/* Whether rows of the last axis are too short to be copied by a call each. */
+static inline bool short_rows(const struct kl_cursor *c) {
+    const int last = c->ndim - 1;
+    return last > 0 &&
+           (c->dims[last] <= SHORT_ROW ||
+            (c->strides[last] == c->item_bytes && c->dims[last] * c->item_bytes <= SHORT_COPY));
+}
+
 /* The elements of those rows of the last axis, from the next element on, that are whole among the
  * next n and follow each other along one axis. */
 static inline int64_t whole_rows(const struct kl_cursor *c, int64_t n) {
@@ -245,7 +288,7 @@ void kl_cursor_read(struct kl_cursor *c, int64_t n, void *dst) {
         return;
     }
     const int last = c->ndim - 1;
-    const bool few = last > 0 && c->dims[last] <= SHORT_ROW;
+    const bool few = short_rows(c);
     while (n > 0) {
         int64_t m = few && c->at[last] == 0 ? whole_rows(c, n) : 0;
         if (m) {
@@ -385,9 +428,15 @@ void kl_copy_strided(int item_bytes, int ndim, const int *dims, void *dst,
         memcpy(to, from, (size_t)item_bytes);
         return;
     }
+    const bool rows = n > 1 && ds[n - 1] == item_bytes && ss[n - 1] == item_bytes;
     for (;;) {
-        kl_copy_run(item_bytes, len[n - 1], to, ds[n - 1], from, ss[n - 1]);
         int i = n - 2;
+        if (rows) {
+            kl_copy_rows(len[i], len[i + 1] * item_bytes, to, ds[i], from, ss[i]);
+            i--;
+        } else {
+            kl_copy_run(item_bytes, len[n - 1], to, ds[n - 1], from, ss[n - 1]);
+        }
         for (; i >= 0; i--) {
             to += ds[i];
             from += ss[i];

@@ -65,6 +65,11 @@ void kl_offsets(int ndim, const int *dims, const int64_t *strides, int64_t pos, 
  * overlap. */
 void kl_copy_run(int item_bytes, int64_t n, void *dst, int64_t dst_step, const void *src,
                  int64_t src_step);
+/* Copies rows of a length of `bytes`, which may be short; steps in bytes. No overlap. */
+void kl_copy_rows(int64_t rows, int64_t bytes, void *dst, int64_t dst_step, const void *src,
+                  int64_t src_step);
+/* n elements each of two arrays, by turns. */
+void kl_interleave(int item_bytes, int64_t n, void *dst, const void *even, const void *odd);
 /* Copies every element of src to dst, which have the same dims and item size. No overlap. */
 void kl_copy_strided(int item_bytes, int ndim, const int *dims, void *dst,
                      const int64_t *dst_strides, const void *src, const int64_t *src_strides);
