@@ -271,18 +271,21 @@ def gathers():
 
 
 def scatters():
-    def one(name, shape, n_index, add=False, axes=1):
+    def one(name, shape, n_index, how="", axes=1):
+        add, prod = how == "_add", how == "_prod"
         a = normal(*shape)
         idx = [index_of(n_index, shape[k], 3 + k) for k in range(axes)]
         row = int(np.prod(shape[axes:]))
         u = normal(n_index, *shape[axes:])
+        if prod:  # the products stay near 1
+            a, u = 1 + a / 1000, 1 + u / 1000
         ka, ta = both(a)
         kis, tis = [to_keel(i) for i in idx], [torch.from_numpy(i).to(dev).long() for i in idx]
         ku, tu = both(u.reshape((n_index,) + (1,) * axes + shape[axes:]))
         tu = tu.view((n_index,) + shape[axes:])
         out = ta.clone()
         v = vec((Handle * axes)(*kis), axes)
-        f = "scatter_add" if add else "scatter"
+        f = "scatter" + how
 
         # PyTorch writes into its array; Keel's result is a new array unless the base has no other owner, so the base is given away.
         box = [call("copy", ka)]
@@ -296,12 +299,16 @@ def scatters():
             async_eval(h)
             vec_free(h)
 
-        p = {"torch": peer_torch(lambda: out.index_put_(tuple(tis), tu, accumulate=add))}
+        if prod:
+            wide = tis[0].view(-1, *[1] * (tu.ndim - 1)).expand(tu.shape)
+            p = {"torch": peer_torch(lambda: out.scatter_reduce_(0, wide, tu, "prod")),
+                 "torch.index_reduce": peer_torch(lambda: out.index_reduce_(0, tis[0], tu, "prod"))}
+        else:
+            p = {"torch": peer_torch(lambda: out.index_put_(tuple(tis), tu, accumulate=add))}
         if add:
             p["torch.index_add"] = peer_torch(lambda: out.index_add_(0, tis[0], tu))
-        else:
-            if axes == 1:
-                p["torch.index_copy"] = peer_torch(lambda: out.index_copy_(0, tis[0], tu))
+        elif not prod and axes == 1:
+            p["torch.index_copy"] = peer_torch(lambda: out.index_copy_(0, tis[0], tu))
         case(name, 4 * n_index * (axes + 2 * row), keel, p)
 
         for x in (ka, ku, box[0], *kis):
@@ -318,5 +325,7 @@ def scatters():
     one("scatter (100, 10 K, 64) by 1 K", (100, 10_000, 64), 1_000)
     one("scatter (10, 100, 100, 21) by 10 K", (10, 100, 100, 21), 10_000)
     one("scatter (1000, 1000, 10) by two of 1 K", (1000, 1000, 10), 1_000, axes=2)
-    one("scatter_add (10 K, 64) by 1 M", (10_000, 64), 1_000_000, add=True)
-    one("scatter_add (200 K,) by 20 M", (200_000,), 20_000_000, add=True)
+    one("scatter_add (10 K, 64) by 1 M", (10_000, 64), 1_000_000, "_add")
+    one("scatter_add (200 K,) by 20 M", (200_000,), 20_000_000, "_add")
+    one("scatter_prod (10 K, 64) by 1 M", (10_000, 64), 1_000_000, "_prod")
+    one("scatter_prod (200 K,) by 20 M", (200_000,), 20_000_000, "_prod")
