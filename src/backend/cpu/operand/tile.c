@@ -77,18 +77,26 @@ static inline void advance(struct kl_cursor *c, int64_t n) {
     }
 }
 
-/* n copies of one element, side by side: eight bytes of them at a time. */
+/* Eight bytes of copies of an element. */
+static inline uint64_t eight_of(int item, const void *from) {
+    return item == 1   ? *(const any_1 *)from * UINT64_C(0x0101010101010101)
+           : item == 2 ? *(const any_2 *)from * UINT64_C(0x0001000100010001)
+           : item == 4 ? *(const any_4 *)from * UINT64_C(0x0000000100000001)
+                       : *(const any_8 *)from;
+}
+
+/* n copies of one element, side by side. */
 static void repeat(int item, int64_t n, void *to, const void *from) {
-    uint64_t eight = 0;
-    memcpy(&eight, from, (size_t)item);
-    for (int bits = 8 * item; bits < 64; bits *= 2) eight |= eight << bits;
-    const int64_t bytes = n * item, whole = bytes / 8;
     if (item == 1) {
-        memset(to, (int)(eight & 0xff), (size_t)n);
+        memset(to, *(const any_1 *)from, (size_t)n);
         return;
     }
-    KL_EACH(i, whole) memcpy((char *)to + 8 * i, &eight, 8);
-    memcpy((char *)to + 8 * whole, &eight, (size_t)(bytes % 8));
+    const uint64_t eight = eight_of(item, from);
+    const int64_t bytes = n * item, whole = bytes / 8;
+    any_8 *dst = to;
+    KL_EACH(i, whole) dst[i] = eight;
+    if (bytes & 4) memcpy((char *)to + 8 * whole, &eight, 4);
+    if (bytes & 2) memcpy((char *)to + bytes - 2, &eight, 2);
 }
 
 /* n elements from the last to the first; from is the address of the last one. */
@@ -145,28 +153,6 @@ void kl_interleave(int item, int64_t n, void *to, const void *even, const void *
 #undef INTERLEAVE
 }
 
-/* `rows` neighbouring elements, each `copies` times. */
-static void repeat_each(int item, int64_t rows, int64_t copies, void *to, const void *from) {
-    if (copies == 2) {
-        kl_interleave(item, rows, to, from, from);
-        return;
-    }
-#define REPEAT(T)                                                 \
-    do {                                                          \
-        T *dst = to;                                              \
-        const T *src = from;                                      \
-        for (int64_t i = 0; i < rows; i++)                        \
-            for (int64_t k = 0; k < copies; k++) *dst++ = src[i]; \
-    } while (0)
-    switch (item) {
-    case 1: REPEAT(any_1); break;
-    case 2: REPEAT(any_2); break;
-    case 4: REPEAT(any_4); break;
-    default: REPEAT(any_8); break;
-    }
-#undef REPEAT
-}
-
 void kl_copy_rows(int64_t rows, int64_t bytes, void *to, int64_t to_step, const void *from,
                   int64_t from_step) {
     char *dst = to;
@@ -196,6 +182,23 @@ void kl_copy_rows(int64_t rows, int64_t bytes, void *to, int64_t to_step, const 
     else
         ENDS(2)
 #undef ENDS
+}
+
+/* `rows` neighbouring elements, each `copies` times, more than once. */
+static void repeat_each(int item, int64_t rows, int64_t copies, void *to, const void *from) {
+    if (copies == 2) {
+        kl_interleave(item, rows, to, from, from);
+        return;
+    }
+    const int64_t step = copies * item;
+    char *dst = to;
+    const char *src = from;
+    /* Eight bytes may reach into the next elements, which are written afterwards. */
+    for (; rows > 1 + 7 / step; rows--, src += item, dst += step) {
+        const uint64_t eight = eight_of(item, src);
+        for (int64_t at = 0; at < step; at += 8) *(any_8 *)(dst + at) = eight;
+    }
+    for (; rows > 0; rows--, src += item, dst += step) kl_copy_run(item, copies, dst, item, src, 0);
 }
 
 /* rows x cols elements, row by row; steps in bytes. A row may be too short for a call. */
