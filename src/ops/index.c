@@ -44,7 +44,7 @@ int kl_meet_indices(struct kl_array **out, struct kl_shape *shape, struct kl_arr
 }
 
 int kl_meet_along(struct kl_array **a_out, struct kl_array **indices_out, struct kl_array *a,
-                  struct kl_array *indices, int *axis, struct kl_error **err) {
+                  struct kl_array *indices, int *axis, struct kl_stream *s, struct kl_error **err) {
     struct kl_shape a_to = kl_shape_of(a), i_to = kl_shape_of(indices);
     KL_TRY(kl_check_axis(axis, a->t.ndim, err));
     KL_TRY(kl_check_index_dtype(indices, err));
@@ -60,8 +60,16 @@ int kl_meet_along(struct kl_array **a_out, struct kl_array **indices_out, struct
                 KL_SHAPE_TEXT_OF(indices), KL_SHAPE_TEXT_OF(a), *axis);
         a_to.dims[i] = i_to.dims[i] = a_to.dims[i] == 1 ? i_to.dims[i] : a_to.dims[i];
     }
-    KL_TRY(kl_broadcast_view(a_out, a, a_to.ndim, a_to.dims, err));
-    int rc = kl_broadcast_view(indices_out, indices, i_to.ndim, i_to.dims, err);
+    struct kl_array *rows;
+    KL_TRY(kl_in_rows(&rows, a, KL_ROWS_MOVED, s, err));
+    int rc = kl_broadcast_view(a_out, rows, a_to.ndim, a_to.dims, err);
+    kl_array_release(rows);
+    if (rc) return rc;
+    rc = kl_in_rows(&rows, indices, KL_ROWS_MOVED, s, err);
+    if (!rc) {
+        rc = kl_broadcast_view(indices_out, rows, i_to.ndim, i_to.dims, err);
+        kl_array_release(rows);
+    }
     if (rc) kl_array_release(*a_out);
     return rc;
 }

@@ -128,7 +128,7 @@ int kl_take_along_axis(struct kl_array **out, struct kl_array *a, struct kl_arra
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_array(indices, "indices", err));
     KL_TRY(kl_check_stream(s, err));
-    KL_TRY(kl_meet_along(&in[0], &in[1], a, indices, &axis, err));
+    KL_TRY(kl_meet_along(&in[0], &in[1], a, indices, &axis, s, err));
     struct kl_axis_params p = {axis};
     int rc = kl_array_op1(out,
                           &(struct kl_operation){.op = KL_OP_GATHER_AXIS,

@@ -13,7 +13,7 @@ int kl_meet_indices(struct kl_array **out, struct kl_shape *shape, struct kl_arr
 /* a and indices for an operation along axis (resolved): both get the same shape except along that
  * axis. *a_out may be a view. On failure no reference is held. */
 int kl_meet_along(struct kl_array **a_out, struct kl_array **indices_out, struct kl_array *a,
-                  struct kl_array *indices, int *axis, struct kl_error **err);
+                  struct kl_array *indices, int *axis, struct kl_stream *s, struct kl_error **err);
 
 /* ---- indices of operations that do not check theirs ---- */
 

@@ -137,7 +137,7 @@ static int scatter_along(struct kl_array **out, enum kl_scatter_mode mode, struc
     KL_TRY(kl_check_array(indices, "indices", err));
     KL_TRY(kl_check_array(values, "values", err));
     KL_TRY(kl_check_stream(s, err));
-    KL_TRY(kl_meet_along(&in[0], &in[2], a, indices, &axis, err));
+    KL_TRY(kl_meet_along(&in[0], &in[2], a, indices, &axis, s, err));
     struct kl_scatter_axis_params p = {mode, axis};
     struct kl_terms t = kl_terms_begin(s, err);
     const enum kl_dtype dtype = (enum kl_dtype)a->t.dtype;

@@ -190,7 +190,8 @@ static int multiply_axes(struct kl_array **out, struct kl_array *a, const int *b
         }
     }
     KL_TRY(kl_check_shape(&checked, to.dims, (size_t)to.ndim, a->t.dtype, NULL, err));
-    struct kl_array *x = KL_TERM(&t, kl_reshape_to(&t.made, a, apart.ndim, apart.dims, s, err));
+    struct kl_array *x = KL_TERM(&t, kl_in_rows(&t.made, a, KL_ROWS_MOVED, s, err));
+    x = KL_TERM(&t, kl_reshape_to(&t.made, x, apart.ndim, apart.dims, s, err));
     x = KL_TERM(&t, kl_broadcast_view(&t.made, x, wide.ndim, wide.dims, err));
     x = KL_TERM(&t, kl_reshape_to(&t.made, x, to.ndim, to.dims, s, err));
     return kl_terms_end(&t, x, out);

@@ -95,6 +95,32 @@ int kl_slice(struct kl_array **out, struct kl_array *a, const int *start, size_t
     return KL_OK;
 }
 
+/* base with the slice that p describes replaced by update, which has the shape of the slice. */
+static int put_slice(struct kl_array **out, struct kl_array *base, struct kl_array *update,
+                     const struct kl_slice_params *p, struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *in[2];
+    if (update->t.size == 0) {
+        *out = kl_array_retain(base);
+        return KL_OK;
+    }
+    size_t bytes = offsetof(struct kl_slice_params, v) + 2 * (size_t)p->ndim * sizeof *p->v;
+    KL_TRY(kl_in_rows(&in[0], base, KL_ROWS_MOVED, s, err));
+    int rc = kl_in_rows(&in[1], update, KL_ROWS_MOVED, s, err);
+    if (!rc) {
+        rc = kl_array_op1(out,
+                          &(struct kl_operation){.op = KL_OP_SLICE_UPDATE,
+                                                 .stream = s,
+                                                 .params = p,
+                                                 .params_bytes = bytes,
+                                                 .in = in,
+                                                 .n_in = 2},
+                          (enum kl_dtype)base->t.dtype, base->t.ndim, base->t.dims, err);
+        kl_array_release(in[1]);
+    }
+    kl_array_release(in[0]);
+    return rc;
+}
+
 int kl_slice_update(struct kl_array **out, struct kl_array *src, struct kl_array *update,
                     const int *start, size_t start_num, const int *stop, size_t stop_num,
                     const int *strides, size_t strides_num, struct kl_stream *s,
@@ -102,7 +128,7 @@ int kl_slice_update(struct kl_array **out, struct kl_array *src, struct kl_array
     KL_DEFER(SLICE_UPDATE, src, update, start, start_num, stop, stop_num, strides, strides_num);
     struct slice sl;
     struct kl_slice_buf p;
-    struct kl_array *typed, *rows, *in[2] = {src, NULL};
+    struct kl_array *typed, *rows, *whole;
     KL_TRY(kl_check_array(src, "src", err));
     KL_TRY(kl_check_array(update, "update", err));
     KL_TRY(kl_check_stream(s, err));
@@ -111,23 +137,12 @@ int kl_slice_update(struct kl_array **out, struct kl_array *src, struct kl_array
     int rc = kl_in_rows(&rows, typed, KL_ROWS_MOVED, s, err);
     kl_array_release(typed);
     if (rc) return rc;
-    rc = kl_broadcast_view(&in[1], rows, src->t.ndim, sl.dims, err);
+    rc = kl_broadcast_view(&whole, rows, src->t.ndim, sl.dims, err);
     kl_array_release(rows);
     if (rc) return rc;
-    if (in[1]->t.size == 0) {
-        *out = kl_array_retain(src);
-    } else {
-        size_t bytes = slice_params(&p, src->t.ndim, sl.start, sl.step);
-        rc = kl_array_op1(out,
-                          &(struct kl_operation){.op = KL_OP_SLICE_UPDATE,
-                                                 .stream = s,
-                                                 .params = &p,
-                                                 .params_bytes = bytes,
-                                                 .in = in,
-                                                 .n_in = 2},
-                          src->t.dtype, src->t.ndim, src->t.dims, err);
-    }
-    kl_array_release(in[1]);
+    slice_params(&p, src->t.ndim, sl.start, sl.step);
+    rc = put_slice(out, src, whole, (const struct kl_slice_params *)&p, s, err);
+    kl_array_release(whole);
     return rc;
 }
 
@@ -228,8 +243,13 @@ int kl_stack_axis(struct kl_array **out, struct kl_array *const *arrays, size_t 
     if (!layers) return kl_fail_nomem(err);
     int rc = KL_OK;
     size_t made = 0;
-    for (; made < n_arrays; made++)
-        if ((rc = kl_expand_dims(&layers[made], arrays[made], axis, s, err))) break;
+    for (; made < n_arrays; made++) {
+        struct kl_array *rows;
+        if ((rc = kl_in_rows(&rows, arrays[made], KL_ROWS_MOVED, s, err))) break;
+        rc = kl_expand_dims(&layers[made], rows, axis, s, err);
+        kl_array_release(rows);
+        if (rc) break;
+    }
     if (!rc) rc = kl_concatenate_axis(out, layers, n_arrays, axis, s, err);
     kl_release_all(layers, made);
     kl_free(layers);
@@ -317,25 +337,6 @@ int kl_split_sections(struct kl_array ***outs, size_t *n_outs, struct kl_array *
 }
 
 /* ---- gradients ---- */
-/* base with the slice that p describes replaced by update, which has the shape of the slice. */
-static int put_slice(struct kl_array **out, struct kl_array *base, struct kl_array *update,
-                     const struct kl_slice_params *p, struct kl_stream *s, struct kl_error **err) {
-    struct kl_array *const in[2] = {base, update};
-    if (update->t.size == 0) {
-        *out = kl_array_retain(base);
-        return KL_OK;
-    }
-    size_t bytes = offsetof(struct kl_slice_params, v) + 2 * (size_t)p->ndim * sizeof *p->v;
-    return kl_array_op1(out,
-                        &(struct kl_operation){.op = KL_OP_SLICE_UPDATE,
-                                               .stream = s,
-                                               .params = p,
-                                               .params_bytes = bytes,
-                                               .in = in,
-                                               .n_in = 2},
-                        (enum kl_dtype)base->t.dtype, base->t.ndim, base->t.dims, err);
-}
-
 int kl_vjp_slice(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     struct kl_array *zeros;
     KL_TRY(kl_zeros_like(&zeros, v->in[0], v->s, err));
