@@ -279,9 +279,21 @@ struct job {
     struct kl_split s;
     bool ranked, half; /* ranked: floats are compared by their ranks; half: floats of 16 bits */
     struct kl_ranking rank;
+    int stop; /* of bools: the value that no other is better than */
     int64_t run, group, run_groups, n_groups, segments; /* as in reduce_joins.c */
     struct best *partial;                               /* [segments][n_out], when segments > 1 */
 };
+
+/* Whether x, of n bools, has one that no other is better than, which is the best then. Else the
+ * first of all is. */
+static bool finds(const void *x, int64_t n, int64_t first, int stop, struct best *best) {
+    const char *found = memchr(x, stop, (size_t)n);
+    if (found || best->at < 0) {
+        best->at = found ? first + (found - (const char *)x) : first;
+        best->value[0] = (unsigned char)(found ? stop : !stop);
+    }
+    return found != NULL;
+}
 
 static void by_rows(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
                     struct best *best) {
@@ -300,7 +312,9 @@ static void by_rows(const struct job *j, int64_t begin, int64_t n, int64_t from,
         for (int64_t at = 0; at < count; at += most) {
             int64_t m = kl_min64(most, count - at);
             const void *x = kl_cursor_next(&c, m, &raw);
-            if (j->half)
+            if (in->dtype == KL_BOOL) {
+                if (finds(x, m, from + at, j->stop, &best[o])) break;
+            } else if (j->half)
                 scan_rank16(j->rank, x, m, from + at, &best[o]);
             else if (j->ranked)
                 scan_rank32(j->rank, x, m, from + at, &best[o]);
@@ -405,6 +419,7 @@ int kl_cpu_arg_reduce(struct kl_launch *l) {
     int axis = ((const struct kl_axis_params *)l->params)->axis;
     if (l->out->size == 0) return KL_OK;
     bool max = l->op == KL_OP_ARGMAX;
+    j.stop = max;
     j.half = in->dtype == KL_F16 || in->dtype == KL_BF16;
     j.ranked = j.half || in->dtype == KL_F32;
     j.rank = kl_ranking(in->dtype, max);
@@ -420,6 +435,14 @@ int kl_cpu_arg_reduce(struct kl_launch *l) {
                               : fit;
     j.run_groups = kl_ceil_div(j.run ? j.run : j.s.n_out, j.group);
     j.n_groups = (j.run ? j.s.n_out / j.run : 1) * j.run_groups;
+    if (in->dtype == KL_BOOL && j.segments > 1 && j.s.n_out == 1) { /* it may come early */
+        struct best first;
+        by_rows(&j, 0, 1, 0, SEGMENT, &first);
+        if (first.value[0] == j.stop) {
+            store(&j, 0, 1, &first);
+            return KL_OK;
+        }
+    }
     if (j.segments > 1) {
         j.partial = kl_malloc((size_t)(j.segments * j.s.n_out) * sizeof *j.partial);
         if (!j.partial) return kl_fail_nomem(l->err);
