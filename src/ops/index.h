@@ -39,15 +39,20 @@ int kl_count_nonzero(struct kl_array **out, struct kl_array *a, const int *axes,
 /* The positions of the first `size` true elements of a, flattened, then fill_value: int32. */
 int kl_flatnonzero(struct kl_array **out, struct kl_array *a, int size, int fill_value,
                    struct kl_stream *s, struct kl_error **err);
-/* The same as indices, an array for each axis; fill_values: one for each, or NULL for 0. */
+/* The positions of all true elements of a, of at most INT32_MAX, flattened: evaluates a, and finds
+ * them on the host. KL_ETRACE: a has no value. */
+int kl_true_places(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                   struct kl_error **err);
+/* The same as indices, an array for each axis; fill_values: one for each, or NULL for 0. places:
+ * from kl_true_places, or NULL: the first `size` true elements are looked for. */
 int kl_nonzero(struct kl_array ***outs, size_t *n, struct kl_array *a, int size,
-               const int *fill_values, size_t fill_values_num, struct kl_stream *s,
-               struct kl_error **err);
-int kl_argwhere(struct kl_array **out, struct kl_array *a, int size, int fill_value,
-                struct kl_stream *s, struct kl_error **err);
+               struct kl_array *places, const int *fill_values, size_t fill_values_num,
+               struct kl_stream *s, struct kl_error **err);
+int kl_argwhere(struct kl_array **out, struct kl_array *a, int size, struct kl_array *places,
+                int fill_value, struct kl_stream *s, struct kl_error **err);
 /* The elements of a, whose first axes mask has, at the first `size` true elements of mask. */
 int kl_masked_select(struct kl_array **out, struct kl_array *a, struct kl_array *mask, int size,
-                     struct kl_stream *s, struct kl_error **err);
+                     struct kl_array *places, struct kl_stream *s, struct kl_error **err);
 
 /* ---- index_scatter.c ---- */
 int kl_put_along_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
