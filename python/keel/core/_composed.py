@@ -76,7 +76,9 @@ def convolve(a, v, /, mode="full", *, stream=None):
 
 
 def count_nonzero(a, /, *, axis=None, keepdims=False, stream=None):
-    return _core.sum(_core.not_equal(a, 0, stream=stream).astype(_core.int32), axis, keepdims, stream=stream)
+    a = a if isinstance(a, _core.array) else _core.array(a)
+    total = _core.sum(a.astype(_core.bool_, stream=stream), axis, keepdims, stream=stream)
+    return total.astype(_core.int32, stream=stream)  # the sum of no axes stays bool
 
 
 def diff(a, /, n=1, axis=-1, *, stream=None):
@@ -166,7 +168,12 @@ def unique(
     new = _core.concatenate([_core.ones((1,), _core.bool_), ordered[1:] != ordered[: n - 1]], stream=stream)
     rank = _core.cumsum(new.astype(_core.int32), stream=stream) - 1  # of each sorted element
     places = _core.arange(size, dtype=_core.int32)
-    first = _core.minimum(searchsorted(rank, places), n - 1)
+    # The place of the first of each rank; n where there is none. The others write to the last place.
+    at = _core.where(new, _core.minimum(rank, size + 1), size + 1)
+    starts = _core.put_along_axis(
+        _core.full((size + 2,), n, _core.int32), at, _core.arange(n, dtype=_core.int32), 0, stream=stream
+    )
+    first = _core.minimum(starts[:size], n - 1)
     found = places <= rank[n - 1]
     fill = ordered[0] if fill_value is None else _core.full((), fill_value, flat.dtype)
     out = [_core.where(found, _core.take(ordered, first), fill, stream=stream)]
@@ -176,8 +183,7 @@ def unique(
         inverse = _core.put_along_axis(_core.zeros((n,), _core.int32), order, rank, 0)
         out.append(inverse.astype(_core.uint32).reshape(a.shape))
     if return_counts:
-        behind = searchsorted(rank, places, "right", stream=stream)
-        counts = _core.where(found, behind - first, 0, stream=stream)
+        counts = _core.where(found, starts[1 : size + 1] - first, 0, stream=stream)
         out.append(counts.astype(_core.int32, stream=stream))
     return out[0] if len(out) == 1 else tuple(out)
 
