@@ -23,6 +23,8 @@ enum {
     /* With AVX-512: up to QUICK elements are sorted in vectors. A bucket of 32 bits then has about
      * QUICK_BUCKET elements, if that makes QUICK_ENOUGH buckets or more. */
     QUICK = 1 << 18,
+    PLACED_FROM = 4, /* elements; fewer keys of 32 bits with places are merged */
+    LONG_FROM = 12,  /* the same for keys of 64 bits */
     QUICK_BUCKET = 1 << 14,
     QUICK_ENOUGH = 64,
     SPLIT = 1 << 15,           /* elements; fewer are not split into buckets */
@@ -111,6 +113,33 @@ static bool quick_16(uint16_t *x, uint16_t *room, int64_t n) {
 }
 #endif
 
+#ifdef __AVX512F__
+/* Sorts keys of 64 bits with places, in vectors of numbers whose high bits are those of a key and
+ * whose low bits say where it is; the few that those bits do not tell apart are moved afterwards.
+ * Returns false where they are too many, or partitions were uneven; x stays as it is. The result
+ * is in room. */
+static bool quick_long(const struct kl_long_key *x, struct kl_long_key *room, int64_t n,
+                       struct digits d) {
+    const int width = 64 - __builtin_clzll((uint64_t)n), up = 64 - d.high;
+    const uint64_t places = (UINT64_C(1) << width) - 1;
+    uint64_t *v = (uint64_t *)(void *)room;
+    int64_t moves = 0;
+    for (int64_t i = 0; i < n; i++)
+        v[i] = ((d.high ? x[i].key - d.base : 0) << (up & 63) & ~places) | (uint64_t)i;
+    if (!kl_quick_sort_64(v, v + n, n, KL_QUICK_DEPTH)) return false;
+    for (int64_t i = n - 1; i >= 0; i--) room[i] = x[v[i] & places]; /* over v, from its end */
+    for (int64_t i = 1; i < n; i++) {
+        const struct kl_long_key one = room[i];
+        int64_t to = i;
+        for (; to > 0 && room[to - 1].key > one.key; to--) room[to] = room[to - 1];
+        room[to] = one;
+        moves += i - to;
+        if (moves > 4 * n) return false;
+    }
+    return true;
+}
+#endif
+
 /* Sorts digit by digit on one thread, or in vectors. The result is in x or room. */
 static char *by_digits(enum kl_sort_kind kind, char *x, char *room, int64_t n) {
     enum { WIDE = 11, NARROW = 8, FEW_BITS = 24 };
@@ -125,18 +154,28 @@ static char *by_digits(enum kl_sort_kind kind, char *x, char *room, int64_t n) {
     if (kind == KL_SORT_U32 && n <= QUICK &&
         kl_quick_sort_32((uint32_t *)(void *)x, (uint32_t *)(void *)room, n, KL_QUICK_DEPTH))
         return x;
-    in_vectors = kind == KL_SORT_U64 && n <= QUICK;
+    /* Elements with a place are all different. */
+    in_vectors =
+        n <= QUICK && (kind == KL_SORT_U64 || (kind == KL_SORT_PLACED && n >= PLACED_FROM) ||
+                       (kind == KL_SORT_LONG && n >= LONG_FROM));
+    if (in_vectors && n < MERGED && kind != KL_SORT_LONG &&
+        kl_quick_sort_64((uint64_t *)(void *)x, (uint64_t *)(void *)room, n, KL_QUICK_DEPTH))
+        return x;
 #endif
     if (n < MERGED && !in_vectors) return sorts[kind].merge(x, room, n);
     sorts[kind].range(x, n, &range);
     const struct digits d = digits_of(kind, range);
     in_vectors = in_vectors && (n < MERGED || d.high - d.low > FEW_BITS);
 #ifdef __AVX512F__
-    if (in_vectors &&
+    if (in_vectors && kind == KL_SORT_LONG &&
+        quick_long((const struct kl_long_key *)(void *)x, (struct kl_long_key *)(void *)room, n, d))
+        return room;
+    if (in_vectors && kind != KL_SORT_LONG &&
         kl_quick_sort_64((uint64_t *)(void *)x, (uint64_t *)(void *)room, n, KL_QUICK_DEPTH))
         return x;
 #endif
     const uint64_t base = d.base;
+    if (n < MERGED) return sorts[kind].merge(x, room, n);
     int bits = d.high, low = d.low;
     int most = n < 1 << WIDE ? NARROW : WIDE, digits = (bits - low + most - 1) / most;
     for (int left = digits; left > 0; left--) {
