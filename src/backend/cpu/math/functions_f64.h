@@ -185,6 +185,11 @@ KL_INLINE struct kl_log_f64 kl_log_any(double x) {
     struct kl_log_parts p = kl_log_split(small ? x * 0x1p54 : x);
     return kl_log_near(small ? p.n - 54 : p.n, p.f);
 }
+/* x positive, normal and finite. */
+KL_INLINE struct kl_log_f64 kl_log_normal(double x) {
+    struct kl_log_parts p = kl_log_split(x);
+    return kl_log_near(p.n, p.f);
+}
 /* The logarithm times `by`, where 2 has the logarithm `two`: both in two parts. */
 KL_INLINE double kl_log_joined(struct kl_log_f64 p, double by, double by_low, double two,
                                double two_low) {
@@ -208,14 +213,18 @@ KL_INLINE double kl_log_ends_f64(double x, double y) {
 KL_INLINE double kl_log_f64(double x) {
     return kl_log_ends_f64(x, kl_log_natural(kl_log_any(x)));
 }
+KL_INLINE double kl_log_binary(struct kl_log_f64 p) {
+    return kl_log_joined(p, KL_LOG2_E, 0x1.777d0ffda0d24p-56, 1, 0);
+}
+KL_INLINE double kl_log_decimal(struct kl_log_f64 p) {
+    return kl_log_joined(p, KL_LOG10_E, 0x1.95355baaafad3p-57, 0x1.34413508p-2,
+                         0x1.f79fef311f12bp-34);
+}
 KL_INLINE double kl_log2_f64(double x) {
-    struct kl_log_f64 p = kl_log_any(x);
-    return kl_log_ends_f64(x, kl_log_joined(p, KL_LOG2_E, 0x1.777d0ffda0d24p-56, 1, 0));
+    return kl_log_ends_f64(x, kl_log_binary(kl_log_any(x)));
 }
 KL_INLINE double kl_log10_f64(double x) {
-    struct kl_log_f64 p = kl_log_any(x);
-    return kl_log_ends_f64(x, kl_log_joined(p, KL_LOG10_E, 0x1.95355baaafad3p-57, 0x1.34413508p-2,
-                                            0x1.f79fef311f12bp-34));
+    return kl_log_ends_f64(x, kl_log_decimal(kl_log_any(x)));
 }
 /* x > -1. Where 1 + x is rounded, what it lost is added to the logarithm. */
 KL_INLINE double kl_log1p_any(double x) {

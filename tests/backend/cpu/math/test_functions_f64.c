@@ -186,8 +186,47 @@ static void lengths(void **state) {
         }
 }
 
+/* Logarithms of runs of ordinary numbers take another way than of runs with others: one such number
+ * at each place changes no other result, and has its own. */
+static void logarithms_of_others(void **state) {
+    enum { N_RUN = 40 };
+    static const enum kl_op_id ops[] = {KL_OP_LOG, KL_OP_LOG2, KL_OP_LOG10};
+    static const double others[] = {
+        0, -0.0, -1, (double)NAN, (double)INFINITY, -(double)INFINITY, 0x1p-1074, 0x1p-1023};
+    for (int v = 0; v < kl_cpu_n_variants(); v++) {
+        kl_cpu_use_variant(v);
+        for (int f = 0; f < 3; f++)
+            for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+                for (int at = 0; at < N_RUN; at++) {
+                    double x[N_RUN], plain[N_RUN], y[N_RUN];
+                    struct operand from, to;
+                    for (int i = 0; i < N_RUN; i++)
+                        x[i] = i ? 0x1p-1022 * pow(1.9, i * 27) : 0x1.fffffffffffffp1023;
+                    RUN(ops[f], NULL, dense(&to, plain, KL_F64, DIMS(N_RUN)),
+                        IN(dense(&from, x, KL_F64, DIMS(N_RUN))), false);
+                    x[at] = others[k];
+                    RUN(ops[f], NULL, dense(&to, y, KL_F64, DIMS(N_RUN)),
+                        IN(dense(&from, x, KL_F64, DIMS(N_RUN))), false);
+                    const double right = f == 0   ? log(others[k])
+                                         : f == 1 ? log2(others[k])
+                                                  : log10(others[k]);
+                    for (int i = 0; i < N_RUN; i++) {
+                        const double want = i == at ? right : plain[i];
+                        const bool same = isnan(want)   ? isnan(y[i]) != 0
+                                          : isinf(want) ? y[i] == want
+                                                        : fabs(y[i] - want) <= (i == at) * 1e-13;
+                        if (!same)
+                            fail_msg("operation %d, %a at %d: %a at %d, not %a", f, others[k], at,
+                                     y[i], i, want);
+                    }
+                }
+    }
+    kl_cpu_use_variant(-1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(of_one), cmocka_unit_test(angles),
-                                       cmocka_unit_test(lengths)};
+                                       cmocka_unit_test(lengths),
+                                       cmocka_unit_test(logarithms_of_others)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
