@@ -42,17 +42,17 @@ static uint64_t eight_truths(const uint8_t *x, int64_t n) {
     return (w | w >> 1) & UINT64_C(0x0101010101010101);
 }
 
-static void list_true(int32_t *to, int32_t count, const uint8_t *x, int32_t n) {
+static void list_true(int32_t *to, int32_t count, const uint8_t *x, int64_t n) {
     int32_t k = 0;
-    for (int32_t i = 0; k < count; i += 8) {
+    for (int64_t i = 0; k < count; i += 8) {
         uint64_t w = eight_truths(x + i, n - i);
         if (k + 8 <= count)
             for (int b = 0; b < 8; b++) { /* a place that is not true is written over */
-                to[k] = i + b;
+                to[k] = (int32_t)i + b;
                 k += (int32_t)(w >> 8 * b & 1);
             }
         else
-            for (; w; w &= w - 1) to[k++] = i + __builtin_ctzll(w) / 8;
+            for (; w; w &= w - 1) to[k++] = (int32_t)i + __builtin_ctzll(w) / 8;
     }
 }
 
@@ -65,9 +65,9 @@ int kl_true_places(struct kl_array **out, struct kl_array *a, struct kl_stream *
     flat = KL_TERM(&t, kl_contiguous(&t.made, kl_term_cast(&t, flat, KL_BOOL), false, s, err));
     struct kl_array *places = NULL;
     if (!t.rc && !(t.rc = kl_array_host(flat, &truths, err))) {
-        const int32_t n = (int32_t)flat->t.size;
+        const int64_t n = flat->t.size;
         int count = 0;
-        for (int32_t i = 0; i < n; i += 8)
+        for (int64_t i = 0; i < n; i += 8)
             count +=
                 (int)(eight_truths((uint8_t *)truths + i, n - i) * UINT64_C(0x0101010101010101) >>
                       56);
