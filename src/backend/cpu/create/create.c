@@ -133,20 +133,24 @@ static __attribute__((noinline)) void box_axis(struct box *b, int64_t n, int64_t
 }
 
 static void box_task(void *arg, int64_t i) {
-    struct box b = *(const struct box *)arg;
-    const int64_t at = b.n ? i * b.each * b.item : 0;
-    b.dims[0] = (int)kl_min64(b.each, b.dims[0] - i * b.each);
-    kl_copy_strided(b.item, b.n, b.dims, b.dst + at * b.to[0], b.to, b.src + at * b.from[0],
-                    b.from);
+    const struct box *b = arg;
+    const int64_t at = i * b->each;
+    int dims[KL_LONG_AXES];
+    memcpy(dims, b->dims, (size_t)b->n * sizeof *dims);
+    dims[0] = (int)kl_min64(b->each, dims[0] - at);
+    kl_copy_strided(b->item, b->n, dims, b->dst + at * b->item * b->to[0], b->to,
+                    b->src + at * b->item * b->from[0], b->from);
 }
 
 static __attribute__((noinline)) void copy_box(const struct kl_launch *l, struct box *b) {
     int64_t size = 1;
     for (int i = 0; i < b->n && size > 0; i++) size *= b->dims[i];
-    if (size == 0) return;
-    const int64_t rows = b->n ? b->dims[0] : 1;
-    b->each = size < KL_PARALLEL_FROM ? rows : kl_max64(1, KL_CHUNK / (size / rows));
-    kl_run_tasks(l, kl_ceil_div(rows, b->each), box_task, b);
+    if (size < KL_PARALLEL_FROM) {
+        kl_copy_strided(b->item, b->n, b->dims, b->dst, b->to, b->src, b->from);
+        return;
+    }
+    b->each = kl_max64(1, KL_CHUNK / (size / b->dims[0]));
+    kl_run_tasks(l, kl_ceil_div(b->dims[0], b->each), box_task, b);
 }
 
 /* Copies what the update does not write: of each axis the places before it and after it, which are
@@ -155,17 +159,16 @@ static void copy_around(const struct kl_launch *l, const struct kl_slice_params 
     const struct kl_arg *base = &l->in[0], *update = &l->in[1], *out = l->out;
     for (int part = 0; part < 2 * out->ndim; part++) {
         const int axis = part / 2;
-        struct box b = {.item = (int)kl_dtype_size(out->dtype)};
+        const int64_t after = p->v[axis] + update->dims[axis];
+        const int64_t length = part % 2 ? out->dims[axis] - after : p->v[axis];
+        struct box b;
         int64_t to = 0, from = 0;
+        if (length == 0) continue;
+        b.n = 0;
+        b.item = (int)kl_dtype_size(out->dtype);
         for (int i = 0; i < out->ndim; i++) {
-            const int64_t first = p->v[i], end = first + update->dims[i];
-            int64_t start = i < axis ? first : 0, n = i < axis ? update->dims[i] : out->dims[i];
-            if (i == axis && part % 2) {
-                start = end;
-                n -= end;
-            } else if (i == axis) {
-                n = first;
-            }
+            const int64_t start = i < axis ? p->v[i] : i == axis && part % 2 ? after : 0;
+            const int64_t n = i < axis ? update->dims[i] : i == axis ? length : out->dims[i];
             to += start * out->strides[i];
             from += start * base->strides[i];
             box_axis(&b, n, out->strides[i], base->strides[i]);
@@ -179,8 +182,11 @@ static void copy_around(const struct kl_launch *l, const struct kl_slice_params 
 int kl_cpu_slice_update(struct kl_launch *l) {
     const struct kl_slice_params *p = l->params;
     const struct kl_arg *base = &l->in[0], *update = &l->in[1], *out = l->out;
-    struct box b = {.src = update->data, .item = (int)kl_dtype_size(out->dtype)};
+    struct box b; /* not zeroed: it has room for far more axes than there are */
     bool near = update->size > 0;
+    b.src = update->data;
+    b.item = (int)kl_dtype_size(out->dtype);
+    b.n = 0;
     int64_t to = 0;
     for (int i = 0; i < p->ndim; i++) {
         const int64_t step = p->v[p->ndim + i];
