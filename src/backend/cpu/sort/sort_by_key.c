@@ -379,6 +379,10 @@ void *kl_sort_by_key(enum kl_sort_kind kind, void *x, void *room, void *tables, 
     if (n > UINT32_MAX) return sorts[kind].merge(x, room, n);
     if (n < SPLIT) return by_digits(kind, x, room, n);
 #ifdef __AVX512F__
+    /* Where a row has one thread, which buckets serve less well. */
+    if (kind == KL_SORT_U16 && !launch->parallel && kl_quick_has_16() &&
+        kl_quick_sort_16(x, room, n, KL_QUICK_DEPTH))
+        return x;
     if (kind == KL_SORT_U32 && n <= PIVOTED) {
         by_pivots(x, room, n, launch);
         return room;
