@@ -8,6 +8,7 @@
 
 #include <sched.h>
 
+#include "base/platform/processors.h"
 #include "base/thread.h"
 
 struct job {
@@ -18,6 +19,7 @@ struct job {
     int64_t n;
     void (*chunk)(void *arg, int64_t i);
     void *arg;
+    int processor;        /* of the caller */
     _Atomic(int) helpers; /* threads, without the caller, in the job; written under pool.mu */
     bool caller_waits;    /* guarded by pool.mu */
     pthread_cond_t left;  /* signalled when the last helper has left the job */
@@ -59,6 +61,7 @@ static struct {
     int64_t n;
     void (*chunk)(void *arg, int64_t i);
     void *arg;
+    int processor;
     pthread_cond_t left; /* used with pool.mu: signalled when the last helper has left */
     _Alignas(64) _Atomic(int64_t) n_claimed; /* as in struct job */
     _Atomic(int64_t) n_from_back;
@@ -92,6 +95,13 @@ static bool begin_helping(void) {
     return false;
 }
 
+/* Linux may wake a thread on the processor of the thread that wakes it, though another one has
+ * nothing to do: as seen in virtual machines, where an idle processor looks taken. Then one of the
+ * two waits for the other, for as long as they follow each other so. */
+static void part_from_caller(int processor) {
+    if (processor >= 0 && kl_processor_here() == processor) kl_processor_leave(processor);
+}
+
 static void job_run(struct job *j, bool is_caller) {
     int64_t n_from_front = 0;
     while (atomic_fetch_add_explicit(&j->n_claimed, 1, memory_order_relaxed) < j->n)
@@ -117,6 +127,7 @@ static bool do_one(void) {
         struct job *j = kl_container(n, struct job, link);
         j->helpers++;
         unlock_and_wake(pool.n_running < pool.n_threads && must_wake());
+        part_from_caller(j->processor);
         job_run(j, false);
         kl_mutex_lock(&pool.mu);
         pool.n_running--;
@@ -149,7 +160,10 @@ static bool help_short_job(void) {
             atomic_store(&brief.open, false);
             break;
         }
-        if (n_done++ == 0 && brief.n - claimed > CHUNKS_PER_WAKE) wake_for_short_job();
+        if (n_done++ == 0) {
+            if (brief.n - claimed > CHUNKS_PER_WAKE) wake_for_short_job();
+            part_from_caller(brief.processor);
+        }
         const int64_t from_back =
             atomic_fetch_add_explicit(&brief.n_from_back, 1, memory_order_relaxed);
         brief.chunk(brief.arg, brief.n - 1 - from_back);
@@ -239,7 +253,11 @@ void kl_pool_parallel(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg)
         for (int64_t i = 0; i < n; i++) chunk(arg, i);
         return;
     }
-    struct job j = {.n = n, .chunk = chunk, .arg = arg, .left = PTHREAD_COND_INITIALIZER};
+    struct job j = {.n = n,
+                    .chunk = chunk,
+                    .arg = arg,
+                    .processor = kl_processor_here(),
+                    .left = PTHREAD_COND_INITIALIZER};
     kl_mutex_lock(&pool.mu);
     kl_list_push(&pool.jobs, &j.link);
     atomic_fetch_add(&pool.n_ready, 1);
@@ -274,6 +292,7 @@ void kl_pool_parallel_short(int64_t n, void (*chunk)(void *arg, int64_t i), void
     brief.n = n;
     brief.chunk = chunk;
     brief.arg = arg;
+    brief.processor = kl_processor_here();
     atomic_store_explicit(&brief.n_claimed, 0, memory_order_relaxed);
     atomic_store_explicit(&brief.n_from_back, 0, memory_order_relaxed);
     pool.n_running += !is_worker;

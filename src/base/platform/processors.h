@@ -6,6 +6,12 @@
 
 /* The number of processors on which the calling thread may run. At least 1. */
 int kl_processors_allowed(void);
+/* The number of the processor on which the calling thread runs at this moment. -1: the system does
+ * not tell. */
+int kl_processor_here(void);
+/* Lets the calling thread go on on another processor than that one, where it may and where the
+ * system does not decide alone. */
+void kl_processor_leave(int processor);
 /* The bytes of a first-level cache for data. 0: the system does not tell. */
 int64_t kl_processors_l1_bytes(void);
 /* Asks the system for the state of x86's tile registers, without which a thread must not use them.

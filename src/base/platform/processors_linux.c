@@ -19,6 +19,20 @@ int kl_processors_allowed(void) {
     return n < 1 ? 1 : (int)n;
 }
 
+int kl_processor_here(void) {
+    return sched_getcpu();
+}
+
+void kl_processor_leave(int processor) {
+    cpu_set_t mine, others;
+    if (processor < 0 || sched_getaffinity(0, sizeof mine, &mine)) return;
+    others = mine;
+    CPU_CLR((size_t)processor, &others);
+    /* The second call takes the limit away again; the thread stays where it is. */
+    if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
+        (void)sched_setaffinity(0, sizeof mine, &mine);
+}
+
 int64_t kl_processors_l1_bytes(void) {
 #ifdef _SC_LEVEL1_DCACHE_SIZE
     const long bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);

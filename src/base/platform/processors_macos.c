@@ -17,6 +17,13 @@ int kl_processors_allowed(void) {
     return n < 1 ? 1 : (int)n;
 }
 
+int kl_processor_here(void) {
+    return -1;
+}
+
+void kl_processor_leave(int processor) {
+}
+
 /* Where processors differ, the first kind is the fastest. */
 int64_t kl_processors_l1_bytes(void) {
     const int64_t bytes = asked("hw.perflevel0.l1dcachesize");

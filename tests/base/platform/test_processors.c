@@ -15,6 +15,23 @@ static void are_counted(void **state) {
     assert_true(l1 == 0 || (l1 >= 4096 && l1 <= 1 << 24));
 }
 
+/* A thread that may run on several processors goes to another one, and may run on all of them
+ * afterwards. One that may run on a single one stays. Where the system does not tell the processor
+ * it does not take such wishes either. */
+static void a_thread_leaves_one(void **state) {
+    enum { TRIES = 1000 }; /* the system may move the thread back at once */
+    const int allowed = kl_processors_allowed(), first = kl_processor_here();
+    bool moved = false;
+    kl_processor_leave(-1);
+    for (int i = 0; i < TRIES && !moved && first >= 0; i++) {
+        const int here = kl_processor_here();
+        kl_processor_leave(here);
+        moved = kl_processor_here() != here;
+        assert_int_equal(kl_processors_allowed(), allowed);
+    }
+    assert_int_equal(moved, first >= 0 && allowed > 1);
+}
+
 static void have_what_their_kind_can_have(void **state) {
     for (int f = KL_ARM_DOTPROD; f <= KL_ARM_BF16; f++) {
         const bool has = kl_processors_have((enum kl_arm_feature)f);
@@ -62,6 +79,7 @@ static void long_names_are_cut(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(are_counted),
+        cmocka_unit_test(a_thread_leaves_one),
         cmocka_unit_test(have_what_their_kind_can_have),
         cmocka_unit_test(threads_have_room),
         cmocka_unit_test(long_names_are_cut),
