@@ -63,5 +63,5 @@ done
 size=$(stat -Lc %s "$lib/libkeel.so")
 strip -o "$work/stripped.so" "$lib/libkeel.so"
 echo "libkeel.so: $size bytes ($(stat -c %s "$work/stripped.so") stripped); linked by pkg-config and CMake under both names"
-[ "$size" -lt 6200000 ] || { echo "libkeel.so is over 6.2 MB"; exit 1; }
+[ "$size" -lt 6000000 ] || { echo "libkeel.so is over 6 MB"; exit 1; }
 cd "$top"
